@@ -1,0 +1,166 @@
+"""Settings: the data folder, `config.toml`, the environment, and every measured constant with its source."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from mnemo_mcp.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Encoders:
+    """Which encoder reads English questions and which every other; "off" leaves words alone to answer.
+
+    `onnx` describes further encoders by name (see docs/models.md): `path`, `query_prefix`,
+    `document_prefix`, `pooling`, `dims`, `max_tokens`.
+    """
+
+    english: str = "minilm-l6-v2-int8"
+    other: str = "use-m3"
+    onnx: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What a hook may say."""
+
+    block_tokens: int = 800
+    session_tokens: int = 4_000
+    block_characters: int = 9_000  # Claude Code cuts hook output at 10,000 (measured with 2.1.332)
+    token_scale: float = 1.0  # the count is that of a WordPiece vocabulary; scale it for other models
+    state_days: float = 7.0  # after these a state is no longer told unasked
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Constants of the ranking; set by `bench/quality.py`, reported in docs/recall.md."""
+
+    rank_constant: int = 15  # k of weighted reciprocal rank fusion
+    channel_depth: int = 50
+    limit: int = 8
+    limit_most: int = 50
+    answer_characters: int = 24_000
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """The life of the resident process."""
+
+    idle_seconds: float = 4 * 3600.0
+    maintenance_seconds: float = 60.0
+    keep_versions_seconds: float = 600.0  # LanceDB: younger versions may still be read by others
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a person may set, with its default."""
+
+    home: Path
+    profile: str = "personal"
+    zone: str = ""  # an IANA name; empty is the zone of this machine
+    transcript_roots: tuple[str, ...] = ()  # further folders transcripts may be read from
+    encoders: Encoders = field(default_factory=Encoders)
+    budgets: Budgets = field(default_factory=Budgets)
+    recall: Recall = field(default_factory=Recall)
+    daemon: Daemon = field(default_factory=Daemon)
+
+    @property
+    def database(self) -> Path:
+        return self.home / "mnemo.db"
+
+    @property
+    def search(self) -> Path:
+        return self.home / "search"
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def inbox(self) -> Path:
+        return self.home / "inbox"
+
+
+def data_folder(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """The data folder: `path`, else MNEMO_HOME, else the platform's place for application data.
+
+    `~` is expanded. Raises `SettingsError` for a relative path, because it would mean another folder
+    for every working folder it is used from.
+    """
+    chosen = str(path) if path is not None else environ.get("MNEMO_HOME", "")
+    folder = Path(chosen or platformdirs.user_data_dir("mnemo", appauthor=False)).expanduser()
+    if not folder.is_absolute():
+        raise SettingsError(f"The data folder {chosen!r} is not an absolute path.",
+                            "Set MNEMO_HOME to a path that begins with / or ~.")
+    return folder
+
+
+def load(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings of a data folder: defaults, then `config.toml`, then MNEMO_* variables.
+
+    Raises `SettingsError` when the file or a value cannot be used; unknown keys are refused by name.
+    """
+    home = data_folder(path, environ)
+    settings = _from_file(Settings(home=home), home / "config.toml")
+    if profile := environ.get("MNEMO_PROFILE"):
+        settings = replace(settings, profile=profile)
+    if idle := environ.get("MNEMO_IDLE_SECONDS"):
+        settings = replace(settings, daemon=replace(settings.daemon, idle_seconds=_number(idle)))
+    if environ.get("MNEMO_ENCODERS") == "off":
+        settings = replace(settings, encoders=replace(settings.encoders, english="off", other="off"))
+    if not settings.profile.strip():
+        raise SettingsError("The profile has no name.", "Give `profile` a name in config.toml.")
+    return settings
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"MNEMO_IDLE_SECONDS is {text!r}.", "Give a number of seconds.") from None
+
+
+def _from_file(settings: Settings, file: Path) -> Settings:
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return settings
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}.", "Mend or remove the file.") from None
+    return _merge(settings, table, str(file))
+
+
+def _merge(section: Any, table: Mapping[str, Any], where: str) -> Any:
+    known = {each.name: getattr(section, each.name) for each in fields(section)}
+    known.pop("home", None)
+    changes: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            raise SettingsError(f"{where}: unknown setting {key!r}.", f"Known are {', '.join(known)}.")
+        changes[key] = _fitting(known[key], value, f"{where}: {key}")
+    return replace(section, **changes)
+
+
+def _fitting(current: Any, value: Any, where: str) -> Any:
+    if hasattr(current, "__dataclass_fields__") and isinstance(value, Mapping):
+        return _merge(current, value, where)
+    if isinstance(current, tuple) and isinstance(value, list):
+        return tuple(str(each) for each in value)
+    if isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(current, Mapping) and isinstance(value, Mapping):
+        return value
+    if type(current) is not type(value):
+        raise SettingsError(f"{where} is {value!r}.", f"It takes a value like {current!r}.")
+    return value
