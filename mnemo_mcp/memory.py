@@ -226,8 +226,9 @@ def identity(prefix: str, *parts: Any) -> str:
 
 def canonical(value: Any) -> bytes:
     """Canonical JSON bytes: sorted keys, NFC text, one form for equal numbers, no NaN (ValueError)."""
-    return json.dumps(_normal(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"),
-                      allow_nan=False).encode()
+    return json.dumps(
+        _normal(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
 
 
 def _normal(value: Any) -> Any:

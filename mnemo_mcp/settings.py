@@ -101,8 +101,10 @@ def data_folder(path: str | Path | None = None, environ: Mapping[str, str] = os.
     chosen = str(path) if path is not None else environ.get("MNEMO_HOME", "")
     folder = Path(chosen or platformdirs.user_data_dir("mnemo", appauthor=False)).expanduser()
     if not folder.is_absolute():
-        raise SettingsError(f"The data folder {chosen!r} is not an absolute path.",
-                            "Set MNEMO_HOME to a path that begins with / or ~.")
+        raise SettingsError(
+            f"The data folder {chosen!r} is not an absolute path.",
+            "Set MNEMO_HOME to a path that begins with / or ~.",
+        )
     return folder
 
 

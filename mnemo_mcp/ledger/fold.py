@@ -1,0 +1,135 @@
+"""Folding: the life of a memory as a pure function of its ledger rows.
+
+A memory holds in a set of half-open periods. Asserting gives the first one; closing, cutting and
+retracting only ever take time away from it, so the order of rows known at one instant cannot
+matter, and a row known later can never change what was answered before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from mnemo_mcp.memory import (
+    Claim,
+    EntityRef,
+    Instant,
+    Kind,
+    LedgerRow,
+    Memory,
+    Operation,
+    Period,
+    Role,
+    canonical,
+)
+
+
+def fold(rows: Iterable[LedgerRow], known_at: Instant | None = None) -> Memory | None:
+    """The memory that `rows` (all of one memory) make, by what was known at `known_at` (None: by now).
+
+    None while nothing had been asserted by then.
+    """
+    known = sorted(
+        (row for row in rows if known_at is None or row.known_at <= known_at),
+        key=lambda row: (row.known_at, row.seq),
+    )
+    first = next((row for row in known if row.operation is Operation.ASSERT), None)
+    if first is None:
+        return None
+    memory = _asserted(first)
+    for row in known:
+        if row is not first:
+            memory = _apply(memory, row)
+    return memory
+
+
+def _asserted(row: LedgerRow) -> Memory:
+    start = row.valid_from or row.known_at
+    return Memory(
+        id=row.memory,
+        profile=row.profile,
+        project=str(row.body.get("project", "")),
+        claim=claim_of(row.body.get("claim", {})),
+        periods=(Period(start, row.valid_to),),
+        known_at=row.known_at,
+        changed_at=row.known_at,
+        episodes=row.episodes,
+        assumed=bool(row.body.get("assumed", False)),
+        replaces=tuple(row.body.get("replaces", ())),
+        origin=Role(row.body.get("origin", Role.ASSISTANT)),
+        began=start,
+    )
+
+
+def _apply(memory: Memory, row: LedgerRow) -> Memory:
+    memory = replace(memory, changed_at=row.known_at)
+    other = str(row.body.get("by", ""))
+    named = (*memory.replaced_by, other) if other and other not in memory.replaced_by else memory.replaced_by
+    reason = str(row.body.get("reason", "")) or memory.reason
+    match row.operation:
+        case Operation.CONFIRM:
+            cited = memory.episodes + tuple(each for each in row.episodes if each not in memory.episodes)
+            return replace(memory, episodes=cited)
+        case Operation.CLOSE:
+            end = row.valid_from or row.known_at
+            return replace(
+                memory, periods=without(memory.periods, Period(end)), replaced_by=named, reason=reason
+            )
+        case Operation.CUT:
+            gap = Period(row.valid_from or row.known_at, row.valid_to)
+            return replace(memory, periods=without(memory.periods, gap), replaced_by=named, reason=reason)
+        case Operation.RETRACT:
+            return replace(memory, retracted=True, replaced_by=named, reason=reason)
+        case Operation.ERASE:
+            return replace(memory, claim=Claim(""), erased=True, reason="")
+        case Operation.ASSERT:
+            return memory  # the same claim asserted twice: the first one counts
+
+
+def without(periods: Iterable[Period], gap: Period) -> tuple[Period, ...]:
+    """`periods` less `gap`; pieces of no length are not made."""
+    pieces: list[Period] = []
+    for period in periods:
+        if (
+            (gap.end is not None
+            and gap.end <= period.start)
+            or (period.end is not None
+            and period.end <= gap.start)
+        ):
+            pieces.append(period)
+            continue
+        if period.start < gap.start:
+            pieces.append(Period(period.start, gap.start))
+        if gap.end is not None and (period.end is None or gap.end < period.end):
+            pieces.append(Period(gap.end, period.end))
+    return tuple(pieces)
+
+
+def claim_body(claim: Claim) -> dict[str, Any]:
+    """A claim as the ledger keeps it: empty parts left out."""
+    return {name: part for name, part in asdict(claim).items() if part}
+
+
+def claim_of(body: Mapping[str, Any]) -> Claim:
+    """The claim a ledger body holds; an erased body is an empty claim."""
+    parts = dict(body)
+    entities = tuple(EntityRef(**each) for each in parts.pop("entities", ()))
+    kind = Kind(parts.pop("kind", Kind.FACT))
+    return Claim(**{"what": "", **parts}, kind=kind, entities=entities)
+
+
+def state_bytes(memory: Memory) -> bytes:
+    """The snapshot's form of a memory; equal memories give equal bytes."""
+    return canonical({**asdict(memory), "claim": claim_body(memory.claim)})
+
+
+def memory_of(state: Mapping[str, Any]) -> Memory:
+    """The memory that `state_bytes` wrote."""
+    parts = dict(state)
+    for name in ("episodes", "replaced_by", "replaces"):
+        parts[name] = tuple(parts[name])
+    parts["claim"] = claim_of(parts["claim"])
+    parts["periods"] = tuple(Period(**each) for each in parts["periods"])
+    parts["origin"] = Role(parts["origin"])
+    return Memory(**parts)

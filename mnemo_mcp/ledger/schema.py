@@ -1,0 +1,160 @@
+"""Tables and triggers of `mnemo.db`, and the steps from one schema version to the next."""
+
+from __future__ import annotations
+
+# A text may be blanked (never changed) once an erase row names it; every other change is refused. The
+# INSERT triggers close the hole of INSERT OR REPLACE, whose implied delete fires no trigger by itself.
+_PROTECTION = """
+CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
+WHEN NOT ({unchanged} AND NEW.{text} = '{blank}' AND EXISTS (
+    SELECT 1 FROM ledger WHERE memory = OLD.{subject} AND operation = 'erase'))
+BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;
+
+CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
+BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;
+
+CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
+WHEN EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id OR seq = NEW.seq)
+BEGIN SELECT RAISE(ABORT, '{table} is append-only: this id exists'); END;
+"""
+
+
+def _protect(table: str, columns: str, text: str, blank: str, subject: str) -> str:
+    kept = (column for column in columns.split() if column != text)
+    unchanged = " AND ".join(f"NEW.{column} IS OLD.{column}" for column in kept)
+    return _PROTECTION.format(table=table, unchanged=unchanged, text=text, blank=blank, subject=subject)
+
+
+_LEDGER = """seq id profile memory operation body valid_from valid_to known_at
+             source cause episodes recorded_at"""
+_EPISODES = "seq id profile role text client session project turn occurred_at zone recorded_at"
+
+_FIRST = f"""
+CREATE TABLE ledger (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    memory TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    body TEXT NOT NULL,
+    valid_from TEXT,
+    valid_to TEXT,
+    known_at TEXT NOT NULL,
+    source TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    episodes TEXT NOT NULL,
+    recorded_at TEXT NOT NULL
+) STRICT;
+CREATE INDEX ledger_by_memory ON ledger (memory, seq);
+
+CREATE TABLE episodes (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    role TEXT NOT NULL,
+    text TEXT NOT NULL,
+    client TEXT NOT NULL,
+    session TEXT NOT NULL,
+    project TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    occurred_at TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    recorded_at TEXT NOT NULL
+) STRICT;
+CREATE INDEX episodes_by_session ON episodes (profile, session, seq);
+
+CREATE TABLE snapshot (
+    id TEXT PRIMARY KEY,
+    profile TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    state TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX snapshot_by_seq ON snapshot (seq);
+
+CREATE TABLE entities (
+    id TEXT PRIMARY KEY,
+    profile TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE links (
+    memory TEXT NOT NULL,
+    entity TEXT NOT NULL,
+    role TEXT NOT NULL,
+    PRIMARY KEY (memory, entity, role)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX links_by_entity ON links (entity);
+CREATE TABLE citations (
+    episode TEXT NOT NULL,
+    memory TEXT NOT NULL,
+    PRIMARY KEY (episode, memory)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE vectors (
+    encoder TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    scale REAL NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (encoder, hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE standing (
+    memory TEXT PRIMARY KEY,
+    profile TEXT NOT NULL,
+    keep INTEGER NOT NULL DEFAULT 0,
+    uses INTEGER NOT NULL DEFAULT 0,
+    last_used TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    client TEXT NOT NULL,
+    project TEXT NOT NULL,
+    opened_at TEXT NOT NULL,
+    PRIMARY KEY (profile, session)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE injections (
+    seq INTEGER PRIMARY KEY,
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    moment TEXT NOT NULL,
+    at TEXT NOT NULL,
+    prompt TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    memories TEXT NOT NULL,
+    reason TEXT NOT NULL
+) STRICT;
+CREATE INDEX injections_by_session ON injections (profile, session, seq);
+CREATE TABLE shown (
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    memory TEXT NOT NULL,
+    injection INTEGER NOT NULL,
+    PRIMARY KEY (profile, session, memory)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE work (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    due_at TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    last_error TEXT NOT NULL DEFAULT '',
+    UNIQUE (kind, profile, subject)
+) STRICT;
+{_protect("ledger", _LEDGER, "body", "{}", "memory")}
+{_protect("episodes", _EPISODES, "text", "", "id")}
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""Step n leads from schema version n to n + 1; steps are only ever added."""
+
+SCHEMA_VERSION = len(MIGRATIONS)
+
+TRIGGERS = frozenset(
+    f"{table}_no_{change}" for table in ("ledger", "episodes") for change in ("update", "delete", "replace")
+)
+"""Without one of these the log is not append-only; `doctor` looks for them."""

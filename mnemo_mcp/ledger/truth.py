@@ -1,0 +1,252 @@
+"""The ledger and its snapshot: rows are appended, the memories they touch are folded anew with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from mnemo_mcp.errors import LedgerConflict, NotFound, Refused
+from mnemo_mcp.ledger.database import Connection, Database
+from mnemo_mcp.ledger.fold import fold, memory_of, state_bytes
+from mnemo_mcp.memory import (
+    EntityRef,
+    Instant,
+    LedgerRow,
+    Memory,
+    Operation,
+    canonical,
+    identity,
+    same_text,
+)
+
+_COLUMNS = "id, profile, memory, operation, body, valid_from, valid_to, known_at, source, cause, episodes"
+
+
+def ledger_row(
+    profile: str,
+    memory: str,
+    operation: Operation,
+    *,
+    body: Mapping[str, Any] | None = None,
+    valid_from: Instant | None = None,
+    valid_to: Instant | None = None,
+    known_at: Instant,
+    source: str,
+    cause: Mapping[str, Any],
+    episodes: tuple[str, ...],
+) -> LedgerRow:
+    """A row with its deterministic id: the same change from the same source is the same row."""
+    content = dict(body or {})
+    name = identity("l", profile, memory, operation, content, valid_from, valid_to, known_at, source)
+    return LedgerRow(
+        name,
+        profile,
+        memory,
+        operation,
+        content,
+        valid_from,
+        valid_to,
+        known_at,
+        source,
+        dict(cause),
+        episodes,
+    )
+
+
+class Truth:
+    """Appending to the ledger, and reading what it makes true."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, tx: Connection, rows: Iterable[LedgerRow], recorded_at: Instant) -> int:
+        """Append `rows` and bring the snapshot along; how many were new.
+
+        A row that is there already is passed over. Raises `LedgerConflict` when its id exists with
+        other content.
+        """
+        touched: dict[str, int] = {}
+        for row in rows:
+            if seq := self._insert(tx, row, recorded_at):
+                touched[row.memory] = seq
+                if row.operation is Operation.ERASE:
+                    tx.execute("UPDATE ledger SET body = '{}' WHERE memory = ?", (row.memory,))
+        for memory, seq in touched.items():
+            self._refold(tx, memory, seq)
+        return len(touched)
+
+    def _insert(self, tx: Connection, row: LedgerRow, recorded_at: Instant) -> int:
+        values = _values(row)
+        found = tx.execute(f"SELECT {_COLUMNS} FROM ledger WHERE id = ?", (row.id,)).fetchone()
+        if found is not None:
+            if found == values or found[4] == "{}":
+                return 0
+            raise LedgerConflict(f"The ledger holds {row.id} with other content.", "Run `mnemo doctor`.")
+        cursor = tx.execute(
+            f"INSERT INTO ledger ({_COLUMNS}, recorded_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+            (*values, recorded_at),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def _refold(self, tx: Connection, memory_id: str, seq: int) -> None:
+        memory = fold(_rows(tx, "WHERE memory = ? ORDER BY seq", (memory_id,)))
+        if memory is None:
+            return
+        tx.execute(
+            "INSERT INTO snapshot (id, profile, seq, state) VALUES (?,?,?,?)"
+            " ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, state = excluded.state",
+            (memory.id, memory.profile, seq, state_bytes(memory).decode()),
+        )
+        self._relink(tx, memory)
+
+    def _relink(self, tx: Connection, memory: Memory) -> None:
+        tx.execute("DELETE FROM links WHERE memory = ?", (memory.id,))
+        tx.execute("DELETE FROM citations WHERE memory = ?", (memory.id,))
+        if memory.erased:
+            tx.execute("DELETE FROM entities WHERE id NOT IN (SELECT entity FROM links)")
+            return
+        for entity in memory.claim.entities:
+            name = entity_id(memory.profile, entity)
+            tx.execute(
+                "INSERT INTO entities VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
+                (name, memory.profile, entity.kind, entity.name),
+            )
+            tx.execute(
+                "INSERT INTO links VALUES (?,?,?) ON CONFLICT DO NOTHING", (memory.id, name, entity.role)
+            )
+        tx.executemany(
+            "INSERT INTO citations VALUES (?,?)", [(episode, memory.id) for episode in memory.episodes]
+        )
+
+    def get(self, memory_id: str, profile: str) -> Memory:
+        """The memory with this id or unique beginning of one. Raises `NotFound`, `Refused`."""
+        with self._database.read() as connection:
+            return _found(connection, memory_id, profile)
+
+    def within(self, tx: Connection, memory_id: str, profile: str) -> Memory:
+        """`get` inside a transaction."""
+        return _found(tx, memory_id, profile)
+
+    def history(self, memory_id: str) -> list[LedgerRow]:
+        """All rows of one memory in log order."""
+        with self._database.read() as connection:
+            return list(_rows(connection, "WHERE memory = ? ORDER BY seq", (memory_id,)))
+
+    def changed_since(self, seq: int, most: int = -1) -> tuple[int, list[Memory]]:
+        """Memories changed after ledger row `seq` in log order (at most `most`), and the last row's number."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT seq, state FROM snapshot WHERE seq > ? ORDER BY seq LIMIT ?", (seq, most)
+            ).fetchall()
+        return (rows[-1][0] if rows else seq), [memory_of(json.loads(state)) for _, state in rows]
+
+    def newest(self) -> int:
+        """The sequence number of the last ledger row, 0 while there is none."""
+        with self._database.read() as connection:
+            return int(connection.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
+
+    def count(self, profile: str) -> int:
+        """How many memories of `profile` are neither retracted nor erased."""
+        with self._database.read() as connection:
+            return int(
+                connection.execute(
+                    "SELECT count(*) FROM snapshot WHERE profile = ?"
+                    " AND NOT state ->> '$.retracted' AND NOT state ->> '$.erased'",
+                    (profile,),
+                ).fetchone()[0]
+            )
+
+    def citing(self, episode: str) -> list[Memory]:
+        """The memories that cite an episode."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT s.state FROM citations c JOIN snapshot s ON s.id = c.memory WHERE c.episode = ?"
+                " ORDER BY s.id",
+                (episode,),
+            )
+            return [memory_of(json.loads(state)) for (state,) in rows]
+
+    def rebuild(self) -> None:
+        """Fold the whole ledger anew into the snapshot."""
+        with self._database.write() as tx:
+            for table in ("snapshot", "links", "citations", "entities"):
+                tx.execute(f"DELETE FROM {table}")
+            for memory, seq in tx.execute("SELECT memory, max(seq) FROM ledger GROUP BY memory").fetchall():
+                self._refold(tx, memory, seq)
+
+    def check(self) -> list[str]:
+        """Where the snapshot is not the fold of the ledger, in words."""
+        problems = []
+        with self._database.read() as connection:
+            stored = dict(connection.execute("SELECT id, state FROM snapshot"))
+            for (memory_id,) in connection.execute("SELECT DISTINCT memory FROM ledger").fetchall():
+                memory = fold(_rows(connection, "WHERE memory = ? ORDER BY seq", (memory_id,)))
+                state = stored.pop(memory_id, None)
+                if memory is not None and state_bytes(memory).decode() != state:
+                    problems.append(f"the snapshot of {memory_id} is not what its ledger rows say")
+        return problems + [f"the snapshot holds {each}, the ledger does not" for each in stored]
+
+
+def entity_id(profile: str, entity: EntityRef) -> str:
+    """The id of an entity: same profile, kind and name (case and spacing aside) are the same entity."""
+    return identity("n", profile, entity.kind, same_text(entity.name))
+
+
+def _found(connection: Connection, memory_id: str, profile: str) -> Memory:
+    states = [json.loads(state) for state in matching(connection, "snapshot", "state", memory_id, profile)]
+    if not states:
+        raise NotFound(f"There is no memory {memory_id[:80]!r}.", "Recall first and use an id it prints.")
+    if len(states) > 1:
+        ids = ", ".join(state["id"] for state in states)
+        raise Refused(f"{memory_id!r} begins several ids: {ids}.", "Use one of them in full.")
+    return memory_of(states[0])
+
+
+def matching(connection: Connection, table: str, column: str, name: str, profile: str) -> list[str]:
+    """`column` of the rows whose id is `name`, or of at most 10 whose id begins with it (6 letters or more)."""
+    exact = connection.execute(
+        f"SELECT {column} FROM {table} WHERE id = ? AND profile = ?", (name, profile)
+    ).fetchall()
+    if exact or len(name) < 6 or not name.isascii() or not name.isalnum():
+        return [row[0] for row in exact]
+    rows = connection.execute(
+        f"SELECT {column} FROM {table} WHERE id >= ? AND id < ? AND profile = ? LIMIT 10",
+        (name, name + "\x7f", profile),
+    )
+    return [row[0] for row in rows]
+
+
+def _values(row: LedgerRow) -> tuple[Any, ...]:
+    return (
+        row.id,
+        row.profile,
+        row.memory,
+        str(row.operation),
+        canonical(row.body).decode(),
+        row.valid_from,
+        row.valid_to,
+        row.known_at,
+        row.source,
+        canonical(row.cause).decode(),
+        canonical(list(row.episodes)).decode(),
+    )
+
+
+def _rows(connection: Connection, where: str, values: tuple[Any, ...]) -> Iterator[LedgerRow]:
+    for seq, *rest in connection.execute(f"SELECT seq, {_COLUMNS} FROM ledger {where}", values):
+        name, profile, memory, operation, body, start, end, known, source, cause, episodes = rest
+        yield LedgerRow(
+            name,
+            profile,
+            memory,
+            Operation(operation),
+            json.loads(body),
+            start,
+            end,
+            known,
+            source,
+            json.loads(cause),
+            tuple(json.loads(episodes)),
+            seq,
+        )

@@ -1,0 +1,87 @@
+"""Words of any language: the one way texts are taken apart for matching.
+
+Composed, decomposed and unaccented spellings meet; identifiers, paths, versions and error codes are
+kept whole beside their parts; scripts without spaces are read as overlapping pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_MARKS = re.compile("[\u0300-\u036f]+")
+_APOSTROPHES = re.compile(r"(?<=\w)['’ʼ](?=\w)")
+_CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+# A compound: letters, digits and signs written together; the blocks of marks are Indic and Thai vowels.
+_COMPOUND = re.compile(
+    rf"[{_CJK}]+|[$€£]?(?:(?![{_CJK}])[\w\u0900-\u0dff\u0e00-\u0eff])"
+    rf"(?:(?:(?![{_CJK}])[\w\u0900-\u0dff\u0e00-\u0eff])|[-./:@~\\](?=\w))*(?:\+{{1,2}}|[#%])?"
+)
+_PARTS = re.compile(r"[^\W_]+")
+_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+[a-z]*")
+_NUMBER = re.compile(r"[$€£]?\d[\d.,:]*%?")
+
+STOP_WORDS = frozenset(
+    ["a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "before", "being", "but", "by", "can", "could", "did", "do", "does", "doing", "done", "dont", "for", "from", "get", "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let", "like", "may", "me", "more", "most", "my", "no", "not", "now", "of", "off", "on", "one", "or", "our", "out", "over", "please", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "under", "until", "up", "us", "use", "used", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "al", "ante", "aqui", "asi", "aun", "como", "con", "contra", "cual", "cuales", "cuando", "cuanta", "cuanto", "cuantos", "de", "del", "desde", "donde", "dos", "el", "ella", "ellos", "en", "entre", "era", "eran", "es", "esa", "ese", "eso", "esta", "este", "esto", "fue", "ha", "hace", "hacia", "han", "hasta", "hay", "la", "las", "le", "les", "lo", "los", "mas", "me", "mi", "muy", "ni", "nos", "nosotros", "o", "os", "otra", "otro", "para", "pero", "por", "porque", "que", "quien", "se", "sea", "segun", "ser", "si", "sin", "sobre", "son", "su", "sus", "tal", "te", "tiene", "tu", "tus", "un", "una", "unas", "uno", "unos", "y", "ya", "au", "aux", "avec", "ce", "ces", "cette", "dans", "des", "du", "elle", "est", "et", "eux", "il", "ils", "je", "leur", "lui", "ma", "mais", "mes", "moi", "mon", "ne", "notre", "nous", "on", "ou", "par", "pas", "pour", "qu", "quand", "quel", "quelle", "quelles", "quels", "qui", "quoi", "sa", "sans", "ses", "sont", "sur", "ta", "tes", "toi", "ton", "une", "vos", "votre", "vous", "pourquoi", "aber", "als", "am", "auch", "auf", "aus", "bei", "bin", "bis", "da", "das", "dass", "dem", "den", "der", "die", "dies", "diese", "dieser", "dir", "du", "durch", "ein", "eine", "einem", "einen", "einer", "er", "es", "fur", "hat", "hatte", "ich", "ihm", "ihn", "ihr", "im", "in", "ist", "ja", "kann", "kein", "keine", "man", "mit", "nach", "nein", "nicht", "noch", "nur", "ob", "oder", "sich", "sie", "sind", "uber", "um", "und", "uns", "vom", "von", "vor", "war", "warum", "was", "weil", "welche", "welcher", "wenn", "wer", "wie", "wir", "wird", "wo", "zu", "zum", "zur", "ao", "aos", "as", "com", "da", "das", "do", "dos", "e", "ele", "em", "essa", "esse", "foi", "isso", "ja", "mais", "na", "nas", "nem", "no", "nos", "num", "o", "onde", "os", "ou", "pela", "pelo", "qual", "quem", "seu", "sua", "tem", "um", "uma", "al", "alla", "che", "chi", "ci", "cosa", "da", "dal", "dalla", "dei", "del", "della", "di", "e", "gli", "ha", "i", "il", "in", "la", "le", "lo", "nel", "nella", "non", "per", "perche", "piu", "quale", "sono", "su", "sul", "tra"]
+)
+"""Function words of six languages in unaccented lower case: they match everything and tell nothing."""
+
+
+def fold(text: str) -> str:
+    """`text` in the form in which spellings meet: compatible forms, unaccented, apostrophes dropped."""
+    plain = _MARKS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
+    return _APOSTROPHES.sub("", unicodedata.normalize("NFC", plain))
+
+
+def words(text: str) -> list[str]:
+    """All words of `text` in order, wholes before their parts, repeats kept."""
+    if not text.isascii():
+        text = fold(text)
+    elif "'" in text:
+        text = _APOSTROPHES.sub("", text)
+    found: list[str] = []
+    for match in _COMPOUND.finditer(text):
+        found += _split(match[0])
+    return found
+
+
+def telling(text: str) -> list[str]:
+    """The distinct words of a question that can tell one memory from another, in order."""
+    return [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS]
+
+
+def is_identifier(word: str) -> bool:
+    """Whether a folded word names one exact thing: it holds a digit, or signs inside it."""
+    return any(letter.isdigit() for letter in word) or any(sign in word for sign in "_/.:@\\")
+
+
+def _split(compound: str) -> list[str]:
+    if compound[0] >= "\u3005" and not compound[0].isascii():
+        return _pairs(compound)
+    whole = compound.casefold()
+    if compound.islower() and compound.isalpha():
+        return [_singular(whole)]
+    if _NUMBER.fullmatch(compound):
+        bare = whole.strip("$€£%")
+        return [whole] if bare == whole else [whole, bare]
+    parts = [
+        _singular(hump.casefold())
+        for part in _PARTS.findall(compound)
+        for hump in (_HUMPS.findall(part) if part.isascii() else (part,))
+    ]
+    if parts == [_singular(whole)]:
+        return parts
+    joined = [part.casefold() for part in _PARTS.findall(compound)]
+    middle = joined if len(joined) > 1 else []
+    return list(dict.fromkeys([whole, *middle, *parts]))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run] if len(run) == 1 else [run[place : place + 2] for place in range(len(run) - 1)]
+
+
+def _singular(word: str) -> str:
+    """Fold the commonest plurals of European languages; both sides of a match pass through here."""
+    if len(word) > 3 and word.isalpha() and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-3] + "y" if word.endswith("ies") and len(word) > 4 else word[:-1]
+    return word
