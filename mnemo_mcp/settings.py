@@ -39,6 +39,30 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """What must speak for a memory, per encoder because their cosines do not compare (facts: bench/floor.py).
+
+    The first five decide what is shown unasked, the last two what answers a question.
+    """
+
+    meaning_alone: float
+    meaning_with_words: float
+    words_with_meaning: float
+    words_alone: float
+    behind: float
+    meaning_asked: float
+    words_asked: float
+
+
+FLOORS: Mapping[str, Floor] = {
+    "minilm-l6-v2-int8": Floor(0.50, 0.38, 0.14, 0.40, 0.13, 0.30, 0.20),
+    "use-m3": Floor(0.42, 0.28, 0.14, 0.40, 0.10, 0.22, 0.20),
+}
+FLOOR_ELSEWHERE = Floor(0.60, 0.45, 0.14, 0.40, 0.10, 0.35, 0.20)
+"""For encoders nobody measured, and where words alone must do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recall:
     """Constants of the ranking; set by `bench/quality.py`, reported in docs/recall.md."""
 

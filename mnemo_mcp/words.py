@@ -19,10 +19,28 @@ _COMPOUND = re.compile(
 )
 _PARTS = re.compile(r"[^\W_]+")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+[a-z]*")
+_HUMPED = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _NUMBER = re.compile(r"[$€£]?\d[\d.,:]*%?")
 
 STOP_WORDS = frozenset(
-    ["a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "before", "being", "but", "by", "can", "could", "did", "do", "does", "doing", "done", "dont", "for", "from", "get", "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let", "like", "may", "me", "more", "most", "my", "no", "not", "now", "of", "off", "on", "one", "or", "our", "out", "over", "please", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "under", "until", "up", "us", "use", "used", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "al", "ante", "aqui", "asi", "aun", "como", "con", "contra", "cual", "cuales", "cuando", "cuanta", "cuanto", "cuantos", "de", "del", "desde", "donde", "dos", "el", "ella", "ellos", "en", "entre", "era", "eran", "es", "esa", "ese", "eso", "esta", "este", "esto", "fue", "ha", "hace", "hacia", "han", "hasta", "hay", "la", "las", "le", "les", "lo", "los", "mas", "me", "mi", "muy", "ni", "nos", "nosotros", "o", "os", "otra", "otro", "para", "pero", "por", "porque", "que", "quien", "se", "sea", "segun", "ser", "si", "sin", "sobre", "son", "su", "sus", "tal", "te", "tiene", "tu", "tus", "un", "una", "unas", "uno", "unos", "y", "ya", "au", "aux", "avec", "ce", "ces", "cette", "dans", "des", "du", "elle", "est", "et", "eux", "il", "ils", "je", "leur", "lui", "ma", "mais", "mes", "moi", "mon", "ne", "notre", "nous", "on", "ou", "par", "pas", "pour", "qu", "quand", "quel", "quelle", "quelles", "quels", "qui", "quoi", "sa", "sans", "ses", "sont", "sur", "ta", "tes", "toi", "ton", "une", "vos", "votre", "vous", "pourquoi", "aber", "als", "am", "auch", "auf", "aus", "bei", "bin", "bis", "da", "das", "dass", "dem", "den", "der", "die", "dies", "diese", "dieser", "dir", "du", "durch", "ein", "eine", "einem", "einen", "einer", "er", "es", "fur", "hat", "hatte", "ich", "ihm", "ihn", "ihr", "im", "in", "ist", "ja", "kann", "kein", "keine", "man", "mit", "nach", "nein", "nicht", "noch", "nur", "ob", "oder", "sich", "sie", "sind", "uber", "um", "und", "uns", "vom", "von", "vor", "war", "warum", "was", "weil", "welche", "welcher", "wenn", "wer", "wie", "wir", "wird", "wo", "zu", "zum", "zur", "ao", "aos", "as", "com", "da", "das", "do", "dos", "e", "ele", "em", "essa", "esse", "foi", "isso", "ja", "mais", "na", "nas", "nem", "no", "nos", "num", "o", "onde", "os", "ou", "pela", "pelo", "qual", "quem", "seu", "sua", "tem", "um", "uma", "al", "alla", "che", "chi", "ci", "cosa", "da", "dal", "dalla", "dei", "del", "della", "di", "e", "gli", "ha", "i", "il", "in", "la", "le", "lo", "nel", "nella", "non", "per", "perche", "piu", "quale", "sono", "su", "sul", "tra"]
+    """
+    a about after all also am an and any are as at be been before being but by can could did do does doing
+    done dont for from get had has have he her here him his how i if in into is it its just let like may
+    me more most my no not now of off on one or our out over please should so some such than that the
+    their them then there these they this those to too under until up us use used very was we were what
+    when where which while who whom whose why will with would yes you your al ante aqui asi aun como con
+    contra cual cuales cuando cuanta cuanto cuantos de del desde donde dos el ella ellos en entre era eran
+    es esa ese eso esta este esto fue ha hace hacia han hasta hay la las le les lo los mas mi muy ni nos
+    nosotros o os otra otro para pero por porque que quien se sea segun ser si sin sobre son su sus tal te
+    tiene tu tus un una unas uno unos y ya au aux avec ce ces cette dans des du elle est et eux il ils je
+    leur lui ma mais mes moi mon ne notre nous ou par pas pour qu quand quel quelle quelles quels qui quoi
+    sa sans ses sont sur ta tes toi ton une vos votre vous pourquoi aber als auch auf aus bei bin bis da
+    das dass dem den der die dies diese dieser dir durch ein eine einem einen einer er fur hat hatte ich
+    ihm ihn ihr im ist ja kann kein keine man mit nach nein nicht noch nur ob oder sich sie sind uber um
+    und uns vom von vor war warum weil welche welcher wenn wer wie wir wird wo zu zum zur ao aos com e ele
+    em essa esse foi isso na nas nem num onde pela pelo qual quem seu sua tem uma alla che chi ci cosa dal
+    dalla dei della di gli nel nella non per perche piu quale sono sul tra
+    """.split()  # noqa: SIM905
 )
 """Function words of six languages in unaccented lower case: they match everything and tell nothing."""
 
@@ -67,7 +85,7 @@ def _split(compound: str) -> list[str]:
     parts = [
         _singular(hump.casefold())
         for part in _PARTS.findall(compound)
-        for hump in (_HUMPS.findall(part) if part.isascii() else (part,))
+        for hump in (_HUMPS.findall(part) if part.isascii() and _HUMPED.search(part) else (part,))
     ]
     if parts == [_singular(whole)]:
         return parts

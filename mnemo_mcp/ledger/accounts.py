@@ -80,15 +80,18 @@ class Accounts:
             ],
         )
 
-    def injections(self, profile: str, session: str | None = None, most: int = 100) -> list[Injection]:
+    def injections(self, profile: str, of_session: str | None = None, most: int = 100) -> list[Injection]:
         """The latest injections and silences, newest first."""
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT profile, session, moment, at, prompt, tokens, memories, reason FROM injections"
                 " WHERE profile = ?1 AND (?2 IS NULL OR session = ?2) ORDER BY seq DESC LIMIT ?3",
-                (profile, session, most),
+                (profile, of_session, most),
             ).fetchall()
-        return [Injection(*row[:6], tuple(json.loads(row[6])), row[7]) for row in rows]
+        return [
+            Injection(profile, session, moment, at, prompt, tokens, tuple(json.loads(memories)), reason)
+            for profile, session, moment, at, prompt, tokens, memories, reason in rows
+        ]
 
     def set_keep(self, tx: Connection, profile: str, memory: str, on: bool) -> None:
         tx.execute(

@@ -91,11 +91,8 @@ def without(periods: Iterable[Period], gap: Period) -> tuple[Period, ...]:
     """`periods` less `gap`; pieces of no length are not made."""
     pieces: list[Period] = []
     for period in periods:
-        if (
-            (gap.end is not None
-            and gap.end <= period.start)
-            or (period.end is not None
-            and period.end <= gap.start)
+        if (gap.end is not None and gap.end <= period.start) or (
+            period.end is not None and period.end <= gap.start
         ):
             pieces.append(period)
             continue

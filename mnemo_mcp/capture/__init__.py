@@ -1,0 +1,1 @@
+"""Capture: what clients send becomes episodes. Only this room and `inject` know clients' formats."""

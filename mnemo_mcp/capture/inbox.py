@@ -1,0 +1,33 @@
+"""The inbox: payloads that hooks left as files because no daemon took them in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mnemo_mcp.thin.inbox import read_name
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One payload left behind, and when its hook received it (nanoseconds since 1970)."""
+
+    path: Path
+    received_ns: int
+    client: str
+    moment: str
+    profile: str
+
+    def read(self) -> bytes:
+        return self.path.read_bytes()
+
+    def done(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def waiting(folder: Path) -> Iterator[Waiting]:
+    """What waits in the inbox, oldest first. Files that no hook of ours has written are left alone."""
+    for path in sorted(folder.glob("*.json")):
+        if name := read_name(path.name):
+            yield Waiting(path, *name)

@@ -1,0 +1,85 @@
+"""The state of every row in arrays, so that scope and currency cost one pass before any ranking."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from mnemo_mcp.memory import Instant, Memory, Status
+
+Mask = npt.NDArray[np.bool_]
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def milliseconds(at: Instant) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+class States:
+    """Project, kind and period of each row. Rows with several periods are looked at one by one."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._start = np.zeros(256, np.int64)
+        self._end = np.zeros(256, np.int64)
+        self._dead = np.zeros(256, np.bool_)
+        self._project = np.zeros(256, np.int32)
+        self._kind = np.zeros(256, np.int32)
+        self._codes: dict[str, int] = {}
+        self._pieces: dict[int, Memory] = {}
+
+    def set(self, row: int, memory: Memory) -> None:
+        """Enter or renew a row; rows are entered in rising order."""
+        if row >= len(self._start):
+            self._grow()
+        self._size = max(self._size, row + 1)
+        end = memory.valid_to
+        self._start[row] = milliseconds(memory.valid_from)
+        self._end[row] = _NEVER if end is None else milliseconds(end)
+        self._dead[row] = memory.retracted or memory.erased
+        self._project[row] = self._code(memory.project)
+        self._kind[row] = self._code(memory.claim.kind)
+        self._pieces.pop(row, None)
+        if len(memory.periods) > 1:
+            self._pieces[row] = memory
+
+    def having(self, at: Instant, status: Status) -> Mask:
+        """The rows that stand so at an instant."""
+        when, size = milliseconds(at), self._size
+        start, end, dead = self._start[:size], self._end[:size], self._dead[:size]
+        match status:
+            case Status.RETRACTED:
+                return dead.copy()
+            case Status.CURRENT:
+                found = ~dead & (start <= when) & (when < end)
+            case Status.FUTURE:
+                found = ~dead & (when < start)
+            case Status.CLOSED:
+                found = ~dead & (start <= when) & (end <= when)
+        for row, memory in self._pieces.items():
+            found[row] = memory.status(at) is status
+        return found
+
+    def in_projects(self, projects: frozenset[str]) -> Mask:
+        """The rows of these projects and those that belong to none."""
+        return self._among(self._project, projects | {""})
+
+    def of_kinds(self, kinds: frozenset[str]) -> Mask:
+        return self._among(self._kind, kinds)
+
+    def _among(self, column: npt.NDArray[np.int32], names: frozenset[str]) -> Mask:
+        codes = [self._codes[name] for name in names if name in self._codes]
+        return np.isin(column[: self._size], codes)
+
+    def _code(self, name: str) -> int:
+        return self._codes.setdefault(name, len(self._codes))
+
+    def _grow(self) -> None:
+        for name in ("_start", "_end", "_dead", "_project", "_kind"):
+            old = getattr(self, name)
+            fresh = np.zeros(2 * len(old), old.dtype)
+            fresh[: len(old)] = old
+            setattr(self, name, fresh)

@@ -1,0 +1,1 @@
+"""Injection: what a hook may say, within which budget, and how it is framed."""

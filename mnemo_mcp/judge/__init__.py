@@ -1,0 +1,1 @@
+"""Judging: what a new claim does to what is known, as ledger rows."""

@@ -1,0 +1,1 @@
+"""Recall without a language model: question, channels, fusion, order, answer."""

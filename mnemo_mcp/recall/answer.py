@@ -1,0 +1,38 @@
+"""What recall gives back: memories as they stand at the instant asked about, and passages of episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mnemo_mcp.memory import Episode, Memory, Status
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMemory:
+    """A memory with its place. `sure` is whether it is relevant enough to be shown unasked."""
+
+    memory: Memory
+    status: Status
+    score: float
+    sure: bool
+    ranks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledEpisode:
+    """An episode and the passage of it that matters."""
+
+    episode: Episode
+    passage: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Best first. `notes` say what the person should know about this answer."""
+
+    memories: tuple[RecalledMemory, ...] = ()
+    episodes: tuple[RecalledEpisode, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: int = 0

@@ -1,0 +1,63 @@
+"""The channels: each ranks the rows it is allowed to see, and cuts its own list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.index.states import Mask
+from mnemo_mcp.recall.question import Question
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A question's vector and the encoder it came from."""
+
+    encoder: str
+    vector: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What each channel says of every row, before any scope."""
+
+    bm25: Floats
+    coverage: Floats
+    cosine: Floats | None
+
+    @property
+    def best_coverage(self) -> float:
+        return float(self.coverage.max(initial=0.0))
+
+
+def score(index: ProfileIndex, question: Question, meaning: Meaning | None) -> Scores:
+    """Score all rows of an index once; ranking under different masks then costs next to nothing."""
+    size = len(index)
+    bm25, coverage = index.postings.scores(question.words, size)
+    matrix = index.matrices.get(meaning.encoder) if meaning else None
+    cosine = matrix.cosines(meaning.vector, size) if matrix and meaning else None
+    return Scores(bm25, coverage, cosine)
+
+
+def by_words(scores: Scores, allowed: Mask, depth: int) -> list[int]:
+    """The best rows by BM25 that hold any word of the question."""
+    return _best(scores.bm25, allowed & (scores.bm25 > 0), depth)
+
+
+def by_meaning(scores: Scores, allowed: Mask, depth: int) -> list[int]:
+    """The nearest rows by the encoder's cosine."""
+    if scores.cosine is None:
+        return []
+    return _best(scores.cosine, allowed & (scores.cosine > 0), depth)
+
+
+def _best(values: Floats, allowed: Mask, depth: int) -> list[int]:
+    rows = np.flatnonzero(allowed)
+    if len(rows) > depth:
+        rows = rows[np.argpartition(-values[rows], depth - 1)[:depth]]
+    return [int(row) for row in rows[np.lexsort((rows, -values[rows]))]]

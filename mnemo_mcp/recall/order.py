@@ -1,0 +1,73 @@
+"""Order: fused ranks become one list, what is true before what was, what answers before what might."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.index.states import Mask
+from mnemo_mcp.memory import Memory, Status
+from mnemo_mcp.ranks import fuse
+from mnemo_mcp.recall.answer import RecalledMemory
+from mnemo_mcp.recall.channels import Scores, by_meaning, by_words
+from mnemo_mcp.recall.question import Question
+from mnemo_mcp.recall.relevance import weigh
+from mnemo_mcp.settings import Floor, Recall
+
+
+def ranked(
+    index: ProfileIndex,
+    question: Question,
+    scores: Scores,
+    allowed: Mask,
+    floor: Floor,
+    constants: Recall,
+) -> list[tuple[int, float, bool, dict[str, int]]]:
+    """Rows of one mask, best first, with score, whether relevance is sure, and the rank in each channel."""
+    lists = {
+        "meaning": by_meaning(scores, allowed, constants.channel_depth),
+        "words": by_words(scores, allowed, constants.channel_depth),
+    }
+    weights = {"meaning": 1.0, "words": words_weight(question, scores, lists["words"], index)}
+    ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
+    fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
+    nearest = (
+        float(scores.cosine[lists["meaning"][0]]) if scores.cosine is not None and lists["meaning"] else 0.0
+    )
+    found = []
+    for memory_id, score in fused:
+        row = index.row(memory_id)
+        if row is None:
+            continue
+        evidence = weigh(index, question, scores, row, nearest)
+        if evidence.sure(floor) or evidence.worth_an_answer(floor):
+            ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
+            found.append((row, score, evidence.sure(floor), ranks))
+    return found
+
+
+def words_weight(question: Question, scores: Scores, rows: list[int], index: ProfileIndex) -> float:
+    """How much the words channel may say against meaning: the cube of the best coverage.
+
+    Where words cover little of a question their order is mostly chance, and equal votes cost first places
+    (measured by `bench/quality.py`); where the very identifier asked for is found, they lead.
+    """
+    if not rows:
+        return 0.0
+    if any(index.postings.frequency(word) for word in question.identifiers):
+        return 2.0
+    return float(scores.coverage[rows].max()) ** 3
+
+
+def arranged(
+    rows: list[tuple[int, float, bool, dict[str, int]]],
+    index: ProfileIndex,
+    states: Mapping[int, Memory],
+    status: Status,
+) -> list[RecalledMemory]:
+    """Ranked rows as recalled memories, the sure ones first."""
+    ordered = sorted(rows, key=lambda each: not each[2])
+    return [
+        RecalledMemory(states.get(row, index.memories[row]), status, score, sure, ranks)
+        for row, score, sure, ranks in ordered
+    ]

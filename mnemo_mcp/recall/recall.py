@@ -1,0 +1,138 @@
+"""Recall, top to bottom: question, channels, fusion, order, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mnemo_mcp.errors import ModelError
+from mnemo_mcp.index.index import Index
+from mnemo_mcp.index.profile import ProfileIndex, Scope
+from mnemo_mcp.index.states import Mask
+from mnemo_mcp.ledger.fold import fold
+from mnemo_mcp.ledger.store import Store
+from mnemo_mcp.memory import Instant, Memory, Status
+from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
+from mnemo_mcp.recall.channels import Meaning, score
+from mnemo_mcp.recall.order import arranged, ranked
+from mnemo_mcp.recall.question import Question, read
+from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
+
+EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode]]
+"""Finds passages of episodes when memories are not enough."""
+
+NOTHING = "Nothing known about this."
+NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
+NOT_READY = "Vectors are not ready yet: answered from words alone."
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question with its scope and its instants. `projects` None asks in all of the profile's projects."""
+
+    text: str
+    profile: str
+    now: Instant
+    limit: int
+    projects: frozenset[str] | None = None
+    kinds: frozenset[str] = frozenset()
+    entities: frozenset[str] = frozenset()
+    valid_at: Instant | None = None
+    known_at: Instant | None = None
+    history: bool = False
+    past: bool = True
+    episodes: bool = True
+
+    @property
+    def at(self) -> Instant:
+        return self.valid_at or self.known_at or self.now
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """How each row stands at the asked instants; `states` holds the memories that stood otherwise then."""
+
+    masks: Mapping[Status, Mask]
+    states: Mapping[int, Memory] = field(default_factory=dict)
+
+
+class Recaller:
+    """Answers questions from the RAM index, and from episodes where that is not enough."""
+
+    def __init__(
+        self, store: Store, index: Index, encoders: EncoderPair, settings: Settings, episodes: EpisodeSearch
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._encoders = encoders
+        self._constants = settings.recall
+        self._episodes = episodes
+
+    def answer(self, ask: Ask) -> Answer:
+        """Memories that are relevant and stand in scope, current ones first; else passages of episodes."""
+        question = read(ask.text)
+        if question.says_nothing:
+            return Answer(notes=(NO_WORDS,))
+        meaning, notes = self._meaning(question)
+        index = self._index.profile(ask.profile)
+        with index.lock:
+            found = self._memories(index, question, meaning, ask)
+        kept = tuple(found[: ask.limit])
+        passages: list[RecalledEpisode] = []
+        if ask.episodes and not any(each.sure and each.status is Status.CURRENT for each in kept):
+            passages = self._episodes(ask, question, meaning)
+        if not kept and not passages:
+            notes = (*notes, NOTHING)
+        return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)))
+
+    def _memories(
+        self, index: ProfileIndex, question: Question, meaning: Meaning | None, ask: Ask
+    ) -> list[RecalledMemory]:
+        scores = score(index, question, meaning)
+        floor = floor_of(meaning)
+        view = self._view(index, ask)
+        scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
+        found: list[RecalledMemory] = []
+        for status in _told(ask):
+            allowed = scope & view.masks[status]
+            if len(found) <= ask.limit and allowed.any():
+                rows = ranked(index, question, scores, allowed, floor, self._constants)
+                found += arranged(rows, index, view.states, status)
+        return found
+
+    def _meaning(self, question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
+        encoder = self._encoders.for_question(question.text)
+        if encoder is None:
+            return None, ((NOT_READY,) if not self._encoders.ready else ())
+        try:
+            return Meaning(encoder.id, encoder.encode([question.text], query=True)[0]), ()
+        except ModelError as error:
+            return None, (f"Answered from words alone: {error}",)
+
+    def _view(self, index: ProfileIndex, ask: Ask) -> _View:
+        masks = {status: index.states.having(ask.at, status) for status in Status}
+        if ask.known_at is None:
+            return _View(masks)
+        states: dict[int, Memory] = {}
+        for row, memory in enumerate(index.memories):
+            if memory.changed_at > ask.known_at:
+                then = fold(self._store.truth.history(memory.id), ask.known_at)
+                for status in Status:
+                    masks[status][row] = (
+                        then is not None and not memory.erased and then.status(ask.at) is status
+                    )
+                if then is not None:
+                    states[row] = then
+        return _View(masks, states)
+
+
+def floor_of(meaning: Meaning | None) -> Floor:
+    """The relevance floor that goes with how a question was read."""
+    return FLOORS.get(meaning.encoder, FLOOR_ELSEWHERE) if meaning else FLOOR_ELSEWHERE
+
+
+def _told(ask: Ask) -> tuple[Status, ...]:
+    if ask.history:
+        return (Status.CURRENT, Status.FUTURE, Status.CLOSED, Status.RETRACTED)
+    return (Status.CURRENT, Status.FUTURE, Status.CLOSED) if ask.past else (Status.CURRENT,)

@@ -1,0 +1,323 @@
+"""The five verbs and the three moments, wired once. Everything outside talks to this."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from mnemo_mcp import __version__
+from mnemo_mcp import settings as configuration
+from mnemo_mcp.capture.episodes import Arrival, prompt_episode, turn_episodes
+from mnemo_mcp.capture.payload import HookCall, clean, read_call
+from mnemo_mcp.capture.project import project_of
+from mnemo_mcp.capture.transcript import transcript_roots
+from mnemo_mcp.errors import Refused, SettingsError
+from mnemo_mcp.index.index import Index
+from mnemo_mcp.inject.clients import hook_output
+from mnemo_mcp.inject.injector import Injector, Occasion
+from mnemo_mcp.judge.writer import MODES, Writer, Writing
+from mnemo_mcp.ledger.folder import Ownership, prepare
+from mnemo_mcp.ledger.store import Store
+from mnemo_mcp.memory import (
+    Claim,
+    EntityRef,
+    Episode,
+    Instant,
+    Kind,
+    LedgerRow,
+    Memory,
+    Outcome,
+    instant,
+)
+from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.models.tokens import TokenCounter
+from mnemo_mcp.recall.answer import Answer
+from mnemo_mcp.recall.recall import Ask, Recaller
+from mnemo_mcp.times import Clock, local_zone, parse_instant, system_clock
+from mnemo_mcp.upkeep import Upkeep
+
+EVERYWHERE = "*"
+"""As a project: all of the profile's projects."""
+
+
+class Service:
+    """The memory of one data folder. Safe to call from several threads; owns the folder until closed."""
+
+    def __init__(
+        self,
+        settings: configuration.Settings,
+        clock: Clock = system_clock,
+        *,
+        background: bool = False,
+    ) -> None:
+        """With `background`, vectors and the search tables follow in `upkeep`; else before each answer."""
+        prepare(settings.home)
+        self.settings = settings
+        self.clock = clock
+        self.zone = _zone(settings.zone)
+        self.encoders = EncoderPair(settings.encoders)
+        self._ownership = Ownership(settings.home)
+        try:
+            self.store = Store(settings.database, clock())
+        except BaseException:
+            self._ownership.release()
+            raise
+        self.index = Index(self.store)
+        self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
+        self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
+        self._writing = Writing(self.store, self.index)
+        count = TokenCounter(settings.budgets.token_scale).count
+        self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count)
+        self._closing = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        clock: Clock = system_clock,
+        settings: configuration.Settings | None = None,
+    ) -> Service:
+        """The memory in a data folder, in this process, encoders loaded."""
+        service = cls(settings or configuration.load(path), clock)
+        service.encoders.load()
+        return service
+
+    # The five verbs
+
+    def recall(
+        self,
+        question: str,
+        *,
+        limit: int | None = None,
+        kinds: Sequence[str] = (),
+        entities: Sequence[str] = (),
+        project: str | None = None,
+        valid_at: str | None = None,
+        known_at: str | None = None,
+        history: bool = False,
+        profile: str | None = None,
+    ) -> Answer:
+        """What is known about a question. `project` None or "*" asks everywhere in the profile."""
+        constants = self.settings.recall
+        ask = Ask(
+            text=clean(question),
+            profile=self._profile(profile),
+            now=self._now(),
+            limit=max(1, min(limit or constants.limit, constants.limit_most)),
+            projects=None if project in (None, EVERYWHERE) else frozenset({str(project)}),
+            kinds=frozenset(_kind(each) for each in kinds),
+            entities=frozenset(map(clean, entities)),
+            valid_at=self._instant(valid_at),
+            known_at=self._instant(known_at),
+            history=history,
+        )
+        self.upkeep.before_answer()
+        return self._recaller.answer(ask)
+
+    def remember(
+        self,
+        what: str,
+        *,
+        why: str = "",
+        how: str = "",
+        who: str = "",
+        where: str = "",
+        when: str = "",
+        kind: str = "fact",
+        entities: Sequence[EntityRef] = (),
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        replaces: Sequence[str] = (),
+        correction: bool = False,
+        at: str | None = None,
+        project: str = "",
+        profile: str | None = None,
+        client: str = "local",
+        session: str = "remember",
+        by: str = "agent",
+    ) -> Outcome:
+        """Store one claim. `at` is when it was said (now if left out); times are read in the person's zone."""
+        parts = {"what": what, "why": why, "how": how, "who": who, "where": where, "when": when}
+        claim = Claim(
+            **{name: clean(part) for name, part in parts.items()},
+            kind=_kind(kind),
+            entities=tuple(entities),
+        )
+        return self._writing.remember(
+            claim,
+            self._writer(profile, project, client, session, by, at),
+            valid_from=self._instant(valid_from),
+            valid_to=self._instant(valid_to),
+            replaces=replaces,
+            correction=correction,
+        )
+
+    def forget(
+        self,
+        ids: Sequence[str],
+        mode: str = "retract",
+        reason: str = "",
+        *,
+        at: str | None = None,
+        profile: str | None = None,
+        client: str = "local",
+        by: str = "agent",
+    ) -> list[Outcome]:
+        """Close (it stopped being true), retract (it never was) or erase (for good) by id."""
+        if mode not in MODES:
+            raise Refused(f"There is no mode {mode!r}.", f"Use one of {', '.join(MODES)}.")
+        writer = self._writer(profile, "", client, "", by, at)
+        return self._writing.forget(ids, MODES[mode], writer, clean(reason))
+
+    def keep(self, memory_id: str, on: bool = True, *, profile: str | None = None) -> Outcome:
+        """A person's word: this memory is never muted and never fades."""
+        return self._writing.keep(memory_id, on, self._writer(profile, "", "local", "", "person", None))
+
+    def recall_episode(
+        self, name: str, around: int = 0, *, profile: str | None = None
+    ) -> tuple[list[Episode], list[Episode]]:
+        """The source with this id, or the sources of a memory; and what came before and after the first."""
+        wall = self._profile(profile)
+        if name.startswith("m"):
+            memory = self.store.truth.get(name, wall)
+            found = list(self.store.episodes.many(memory.episodes).values())
+        else:
+            found = [self.store.episodes.get(name, wall)]
+        near = self.store.episodes.around(found[0], around, around) if found and around > 0 else []
+        return found, near
+
+    def history(self, memory_id: str, *, profile: str | None = None) -> tuple[Memory, list[LedgerRow]]:
+        """A memory as it stands, and every ledger row that made it so."""
+        memory = self.store.truth.get(memory_id, self._profile(profile))
+        return memory, self.store.truth.history(memory.id)
+
+    # The three moments
+
+    def hook(
+        self,
+        client: str,
+        moment: str,
+        raw: bytes,
+        received: datetime | None = None,
+        profile: str | None = None,
+    ) -> str:
+        """What a client's hook prints for the payload `raw`; "" for nothing.
+
+        Episodes the payload brings are on disk when this returns.
+        """
+        call = read_call(client, moment, raw)
+        if call is None:
+            return ""
+        arrival = Arrival(
+            self._profile(profile),
+            project_of(call.cwd),
+            instant(received or self.clock()),
+            self._now(),
+            self.zone,
+        )
+        match moment:
+            case "session-open":
+                return self._framed(call, self.session_open(call, arrival))
+            case "pre-message":
+                return self._framed(call, self.pre_message(call, arrival))
+            case "turn-end" | "session-end":
+                self.turn_end(call, arrival)
+        return ""
+
+    def session_open(self, call: HookCall, arrival: Arrival) -> str:
+        return self._injector.session_open(call, Occasion(arrival.profile, arrival.project, self._now()))
+
+    def pre_message(self, call: HookCall, arrival: Arrival) -> str:
+        prompt = None if call.subagent else prompt_episode(call, arrival)
+        if prompt:
+            with self.store.write() as tx:
+                self.store.episodes.add(tx, [prompt])
+        self.upkeep.before_answer()
+        occasion = Occasion(arrival.profile, arrival.project, self._now(), prompt.id if prompt else "")
+        return self._injector.pre_message(call, occasion)
+
+    def turn_end(self, call: HookCall, arrival: Arrival) -> None:
+        episodes = turn_episodes(call, arrival, transcript_roots(self.settings.transcript_roots))
+        with self.store.write() as tx:
+            self.store.episodes.add(tx, episodes)
+            if episodes:
+                self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
+
+    # Around them
+
+    def status(self) -> Mapping[str, Any]:
+        """Counts, encoders, what waits, and every problem in words."""
+        profile = self.settings.profile
+        return {
+            "version": __version__,
+            "home": str(self.settings.home),
+            "profile": profile,
+            "memories": self.store.truth.count(profile),
+            "episodes": self.store.episodes.count(profile),
+            "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
+            "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
+            "problems": [*self.encoders.problems, *self.upkeep.problems()],
+        }
+
+    def still_owner(self) -> bool:
+        """Whether the data folder is still the one that was opened."""
+        return self._ownership.holds()
+
+    def close(self) -> None:
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self.upkeep.close()
+                self.store.close()
+                self._ownership.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _framed(self, call: HookCall, text: str) -> str:
+        return hook_output(call, text) if text else ""
+
+    def _writer(
+        self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None
+    ) -> Writer:
+        known = self._instant(at) or self._now()
+        return Writer(self._profile(profile), project, client, session, known, self._now(), self.zone, by)
+
+    def _profile(self, profile: str | None) -> str:
+        if profile is not None and not profile.strip():
+            raise Refused("The profile has no name.", "Leave it out or name one.")
+        return profile or self.settings.profile
+
+    def _instant(self, text: str | None) -> Instant | None:
+        return parse_instant(text, self.zone, self.clock()) if text else None
+
+    def _now(self) -> Instant:
+        return instant(self.clock())
+
+
+def _zone(name: str) -> tzinfo:
+    if not name:
+        return local_zone()
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise SettingsError(f"There is no time zone {name!r}.", "Use a name like Europe/Madrid.") from None
+
+
+def _kind(name: str) -> Kind:
+    try:
+        return Kind(name.strip().lower())
+    except ValueError:
+        raise Refused(f"There is no kind {name!r}.", f"`kind` is one of {', '.join(Kind)}.") from None

@@ -1,0 +1,176 @@
+"""Upkeep: what follows the truth. Vectors for the RAM index, and the search tables behind it.
+
+In a daemon it runs in the background, and an answer waits only for what was said a moment ago; in
+process, everything is brought level before each answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mnemo_mcp.errors import ModelError, StoreDamaged, StoreError
+from mnemo_mcp.index.index import Index
+from mnemo_mcp.ledger.store import Store
+from mnemo_mcp.memory import Episode
+from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.recall.answer import RecalledEpisode
+from mnemo_mcp.recall.channels import Meaning
+from mnemo_mcp.recall.passage import passage
+from mnemo_mcp.recall.question import Question
+from mnemo_mcp.recall.recall import Ask, floor_of
+from mnemo_mcp.search.embedding import CachedEmbedding
+from mnemo_mcp.search.episodes import Hit, search_episodes
+from mnemo_mcp.search.projection import Projection
+from mnemo_mcp.search.relay import Relay
+from mnemo_mcp.settings import Settings
+
+_log = logging.getLogger("mnemo")
+
+_FRESH = 8  # memories embedded in an answer's way, about 20 ms each
+_BATCH = 64
+_PASSAGES = 3
+
+
+class Upkeep:
+    """Keeps vectors and search tables level with the store."""
+
+    def __init__(
+        self, settings: Settings, store: Store, index: Index, encoders: EncoderPair, *, background: bool
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._index = index
+        self._encoders = encoders
+        self._background = background
+        self._embedding = CachedEmbedding(store.vectors)
+        self._projection: Projection | None = None
+        self._relay: Relay | None = None
+        self._embed_lock = threading.Lock()
+        self._search_lock = threading.RLock()
+        self._problem = ""
+
+    def before_answer(self) -> None:
+        """Embed what was just said; in process, everything that has no vector yet."""
+        self._index.catch_up()
+        while self.embed(_FRESH if self._background else _BATCH) and not self._background:
+            pass
+
+    def embed(self, most: int = _BATCH) -> int:
+        """Give up to `most` memories of each profile the vectors they lack; how many were given."""
+        given = 0
+        with self._embed_lock:
+            for encoder in self._encoders.ready_encoders():
+                try:
+                    given += self._index.embed(encoder, self._embedding.stored, most)
+                except ModelError as error:
+                    self._problem = str(error)
+        return given
+
+    def relay(self) -> int:
+        """Carry the next batch to the search tables; how many rows were carried."""
+        with self._search_lock:
+            try:
+                return self._tables()[1].step()
+            except StoreDamaged as error:
+                self._rebuild(error)
+                return 0
+
+    def passages(self, ask: Ask, question: Question, meaning: Meaning | None) -> list[RecalledEpisode]:
+        """Passages of episodes in scope that answer a question."""
+        if not self._background:
+            while self.relay():
+                pass
+        projects = None if ask.projects is None else [*ask.projects, ""]
+        vector = (meaning.encoder, meaning.vector) if meaning else None
+        try:
+            projection = self._tables()[0]
+            hits = search_episodes(
+                projection,
+                question.words,
+                vector,
+                profile=ask.profile,
+                projects=projects,
+                exclude_session=None,
+                limit=4 * _PASSAGES,
+            )
+        except StoreDamaged as error:
+            self._rebuild(error)
+            return []
+        except StoreError as error:
+            self._problem = str(error)
+            return []
+        return self._relevant(hits, question, meaning)
+
+    def maintain(self) -> None:
+        """Compact the search tables and drop versions nobody can be reading any more."""
+        older = timedelta(seconds=self._settings.daemon.keep_versions_seconds)
+        with self._search_lock:
+            try:
+                self._tables()[0].maintain(older)
+                self._problem = ""
+            except StoreDamaged as error:
+                self._rebuild(error)
+            except StoreError as error:
+                self._problem = f"Maintenance failed: {error}"
+                _log.warning("%s", self._problem)
+
+    def waiting(self) -> dict[str, int]:
+        """How much is still to be done."""
+        lacking = sum(
+            len(index.lacking(encoder.id, len(index)))
+            for index in self._index.profiles()
+            for encoder in self._encoders.ready_encoders()
+        )
+        return {"embed": lacking, "relay": self._relay.lag() if self._relay else 0}
+
+    def problems(self) -> list[str]:
+        relay = self._relay.problem if self._relay else ""
+        return [problem for problem in (self._problem, relay) if problem]
+
+    def close(self) -> None:
+        with self._search_lock, self._embed_lock:
+            self._projection = self._relay = None
+
+    def _tables(self) -> tuple[Projection, Relay]:
+        """The projection and its relay, made at first use: importing LanceDB takes a second or two."""
+        with self._search_lock:
+            if self._projection is None or self._relay is None:
+                dims = {encoder.id: encoder.dims for encoder in self._encoders.ready_encoders()}
+                self._projection = Projection(self._settings.search, dims)
+                self._relay = Relay(self._store, self._projection, self._encoders.ready_encoders)
+            return self._projection, self._relay
+
+    def _rebuild(self, error: StoreDamaged) -> None:
+        """The search tables hold nothing of their own: damaged, they are made anew from the store."""
+        _log.warning("%s It is rebuilt.", error)
+        with self._search_lock:
+            if self._projection is not None:
+                self._projection.reset()
+            self._projection = self._relay = None
+
+    def _relevant(
+        self, hits: Sequence[Hit], question: Question, meaning: Meaning | None
+    ) -> list[RecalledEpisode]:
+        episodes = self._store.episodes.many(hit.id for hit in hits)
+        found = []
+        for hit in hits:
+            episode = episodes.get(hit.id)
+            if episode is not None and episode.text:
+                kept = _answering(episode, hit, question, meaning)
+                found += [kept] if kept else []
+        return found[:_PASSAGES]
+
+
+def _answering(
+    episode: Episode, hit: Hit, question: Question, meaning: Meaning | None
+) -> RecalledEpisode | None:
+    """The passage of one hit, if it holds enough of the question in words or is near enough in meaning."""
+    text, share = passage(episode.text, question.words)
+    floor = floor_of(meaning)
+    near = hit.cosine is not None and hit.cosine >= floor.meaning_with_words
+    if share < 2 * floor.words_asked and not near:
+        return None
+    return RecalledEpisode(episode, text, hit.score)
