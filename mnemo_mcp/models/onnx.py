@@ -73,7 +73,8 @@ class OnnxEncoder:
 
     def _finish(self, vectors: Matrix) -> Matrix:
         if not np.isfinite(vectors).all():
-            raise ModelError(f"{self._options.path} gives parts that are no finite numbers.", "Choose another model.")
+            raise ModelError(f"{self._options.path} gives parts that are no finite numbers.",
+                             "Choose another model.")
         if kept := self._options.truncate_dims:
             vectors = vectors[:, :kept]
         if self._options.normalise or kept:
