@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,10 +13,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
 from mnemo_mcp.capture.episodes import Arrival, prompt_episode, turn_episodes
+from mnemo_mcp.capture.inbox import waiting
 from mnemo_mcp.capture.payload import HookCall, clean, read_call
 from mnemo_mcp.capture.project import project_of
 from mnemo_mcp.capture.transcript import transcript_roots
-from mnemo_mcp.errors import Refused, SettingsError
+from mnemo_mcp.errors import MnemoError, Refused, SettingsError
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.inject.clients import hook_output
 from mnemo_mcp.inject.injector import Injector, Occasion
@@ -54,18 +55,23 @@ class Service:
         clock: Clock = system_clock,
         *,
         background: bool = False,
+        owned: bool = False,
     ) -> None:
-        """With `background`, vectors and the search tables follow in `upkeep`; else before each answer."""
-        prepare(settings.home)
+        """With `background`, vectors and the search tables follow in `upkeep`; else before each answer.
+
+        `owned` says that the caller has prepared the folder and holds its lock.
+        """
+        if not owned:
+            prepare(settings.home)
         self.settings = settings
         self.clock = clock
         self.zone = _zone(settings.zone)
         self.encoders = EncoderPair(settings.encoders)
-        self._ownership = Ownership(settings.home)
+        self._ownership = None if owned else Ownership(settings.home)
         try:
             self.store = Store(settings.database, clock())
-        except BaseException:
-            self._ownership.release()
+        except MnemoError:
+            self._release()
             raise
         self.index = Index(self.store)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
@@ -143,7 +149,7 @@ class Service:
         session: str = "remember",
         by: str = "agent",
     ) -> Outcome:
-        """Store one claim. `at` is when it was said (now if left out); times are read in the person's zone."""
+        """Store one claim. `at` is when it was said, now if left out; times are read in the person's zone."""
         parts = {"what": what, "why": why, "how": how, "who": who, "where": where, "when": when}
         claim = Claim(
             **{name: clean(part) for name, part in parts.items()},
@@ -266,9 +272,21 @@ class Service:
             "problems": [*self.encoders.problems, *self.upkeep.problems()],
         }
 
-    def still_owner(self) -> bool:
-        """Whether the data folder is still the one that was opened."""
-        return self._ownership.holds()
+    def check(self, *, repair: bool = False) -> list[str]:
+        """Everything wrong with the store; `repair` folds the snapshot anew from the ledger."""
+        if repair and not self.store.database.check():
+            self.store.truth.rebuild()
+        return self.store.check()
+
+    def take_inbox(self) -> int:
+        """Take in what hooks left behind while no daemon answered; how many payloads were taken."""
+        taken = 0
+        for each in waiting(self.settings.inbox):
+            received = datetime.fromtimestamp(each.received_ns / 1e9, UTC)
+            self.hook(each.client, each.moment, each.read(), received, each.profile or None)
+            each.done()
+            taken += 1
+        return taken
 
     def close(self) -> None:
         with self._closing:
@@ -276,7 +294,7 @@ class Service:
                 self._closed = True
                 self.upkeep.close()
                 self.store.close()
-                self._ownership.release()
+                self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -285,6 +303,10 @@ class Service:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _release(self) -> None:
+        if self._ownership is not None:
+            self._ownership.release()
 
     def _framed(self, call: HookCall, text: str) -> str:
         return hook_output(call, text) if text else ""

@@ -18,8 +18,9 @@ from mnemo_mcp.errors import SettingsError
 class Encoders:
     """Which encoder reads English questions and which every other; "off" leaves words alone to answer.
 
-    `onnx` describes further encoders by name (see docs/models.md): `path`, `query_prefix`,
-    `document_prefix`, `pooling`, `dims`, `max_tokens`.
+    `onnx` describes further encoders by name, see `models.options.OnnxOptions`: `path`, `tokenizer`,
+    `pooling`, `dims`, `truncate_dims`, `max_tokens`, `query_prefix`, `document_prefix`, `bos_id`, `eos_id`,
+    `normalise`, `sha256`.
     """
 
     english: str = "minilm-l6-v2-int8"
@@ -55,8 +56,8 @@ class Floor:
 
 
 FLOORS: Mapping[str, Floor] = {
-    "minilm-l6-v2-int8": Floor(0.50, 0.38, 0.14, 0.40, 0.13, 0.30, 0.20),
-    "use-m3": Floor(0.42, 0.28, 0.14, 0.40, 0.10, 0.22, 0.20),
+    "minilm-l6-v2-int8": Floor(0.50, 0.38, 0.14, 0.40, 0.13, 0.18, 0.20),
+    "use-m3": Floor(0.42, 0.28, 0.14, 0.40, 0.10, 0.10, 0.20),
 }
 FLOOR_ELSEWHERE = Floor(0.60, 0.45, 0.14, 0.40, 0.10, 0.35, 0.20)
 """For encoders nobody measured, and where words alone must do."""
@@ -164,7 +165,8 @@ def _from_file(settings: Settings, file: Path) -> Settings:
         return settings
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{file} cannot be read: {error}.", "Mend or remove the file.") from None
-    return _merge(settings, table, str(file))
+    merged: Settings = _merge(settings, table, str(file))
+    return merged
 
 
 def _merge(section: Any, table: Mapping[str, Any], where: str) -> Any:

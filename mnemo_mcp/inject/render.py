@@ -69,8 +69,12 @@ def renderings(memory: Memory, count: Count) -> list[str]:
 
 def plain(text: str) -> str:
     """Text without a way out of its frame: one line, no control characters, angle brackets escaped."""
-    flat = " ".join(_CONTROL.sub(" ", text.replace("\t", " ")).split())
-    return flat.replace("<", "&lt;").replace(">", "&gt;")
+    return one_line(text).replace("<", "&lt;").replace(">", "&gt;")
+
+
+def one_line(text: str) -> str:
+    """Text on one line, without control characters."""
+    return " ".join(_CONTROL.sub(" ", text.replace("\t", " ")).split())
 
 
 def _shortened(text: str, count: Count) -> str:

@@ -170,12 +170,23 @@ class Writing:
 
 def _redacted(claim: Claim) -> tuple[Claim, tuple[str, ...]]:
     found: dict[str, None] = {}
-    parts = {}
-    for name in ("what", "why", "how", "who", "where", "when"):
-        parts[name], kinds = redact(getattr(claim, name).strip())
-        found |= dict.fromkeys(kinds)
-    entities = tuple(EntityRef(redact(each.name)[0], each.kind, each.role) for each in claim.entities)
-    return replace(claim, **parts, entities=entities), tuple(found)
+
+    def clean(part: str) -> str:
+        kept, kinds = redact(part.strip())
+        found.update(dict.fromkeys(kinds))
+        return kept
+
+    cleaned = replace(
+        claim,
+        what=clean(claim.what),
+        why=clean(claim.why),
+        how=clean(claim.how),
+        who=clean(claim.who),
+        where=clean(claim.where),
+        when=clean(claim.when),
+        entities=tuple(EntityRef(clean(each.name), each.kind, each.role) for each in claim.entities),
+    )
+    return cleaned, tuple(found)
 
 
 def _check(claim: Claim) -> None:

@@ -14,7 +14,7 @@ _log = logging.getLogger("mnemo")
 
 
 def prepare(home: Path) -> None:
-    """Make the data folder, or tighten one that others could read. Raises `StoreError` where it cannot be ours."""
+    """Make the data folder, or tighten one others could read. Raises `StoreError` where it cannot be ours."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = home.stat().st_uid

@@ -134,7 +134,7 @@ class Truth:
             return list(_rows(connection, "WHERE memory = ? ORDER BY seq", (memory_id,)))
 
     def changed_since(self, seq: int, most: int = -1) -> tuple[int, list[Memory]]:
-        """Memories changed after ledger row `seq` in log order (at most `most`), and the last row's number."""
+        """Memories changed after ledger row `seq`, in log order, and the last row's number."""
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT seq, state FROM snapshot WHERE seq > ? ORDER BY seq LIMIT ?", (seq, most)
@@ -204,7 +204,7 @@ def _found(connection: Connection, memory_id: str, profile: str) -> Memory:
 
 
 def matching(connection: Connection, table: str, column: str, name: str, profile: str) -> list[str]:
-    """`column` of the rows whose id is `name`, or of at most 10 whose id begins with it (6 letters or more)."""
+    """`column` of the row whose id is `name`, else of at most 10 whose id begins with its 6 or more letters."""
     exact = connection.execute(
         f"SELECT {column} FROM {table} WHERE id = ? AND profile = ?", (name, profile)
     ).fetchall()

@@ -65,9 +65,8 @@ def arranged(
     states: Mapping[int, Memory],
     status: Status,
 ) -> list[RecalledMemory]:
-    """Ranked rows as recalled memories, the sure ones first."""
-    ordered = sorted(rows, key=lambda each: not each[2])
+    """Ranked rows as recalled memories."""
     return [
         RecalledMemory(states.get(row, index.memories[row]), status, score, sure, ranks)
-        for row, score, sure, ranks in ordered
+        for row, score, sure, ranks in rows
     ]

@@ -1,0 +1,117 @@
+"""The daemon from start to end: lock, socket, doors, worker, and a clean way out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from mnemo_mcp import __version__
+from mnemo_mcp import settings as configuration
+from mnemo_mcp.daemon.local import LocalDoor
+from mnemo_mcp.daemon.resident import Resident
+from mnemo_mcp.daemon.worker import Worker
+from mnemo_mcp.errors import MnemoError, StoreBusy
+from mnemo_mcp.ledger.folder import Ownership, prepare
+from mnemo_mcp.thin.link import SOCKET, write_pointer
+
+_log = logging.getLogger("mnemo")
+
+_BACKLOG = 512
+_LINE_BYTES = 16 << 20
+_FAREWELL_SECONDS = 3.0
+_LOG_BYTES = 1 << 20
+
+Door = Callable[[Resident], Awaitable[None]]
+"""A further door that stands open as long as the daemon lives (HTTP)."""
+
+
+def main(door: Door | None = None) -> int:
+    """Serve the data folder until idle or stopped; 0 also when another daemon serves it already."""
+    os.umask(0o077)
+    try:
+        settings = configuration.load()
+        prepare(settings.home)
+        ownership = Ownership(settings.home)
+    except StoreBusy:
+        return 0
+    except MnemoError as error:
+        print(f"mnemo: {error}", file=sys.stderr)
+        return 1
+    _log_to(settings.log / "daemon.log")
+    try:
+        asyncio.run(_serve(settings, ownership, door))
+    finally:
+        ownership.release()
+    return 0
+
+
+async def _serve(settings: configuration.Settings, ownership: Ownership, door: Door | None) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    resident = Resident(settings)
+    local = LocalDoor(resident, end)
+    os.chdir(settings.run)
+    Path(SOCKET).unlink(missing_ok=True)  # only the lock's owner gets here: what lies there is stale
+    listening = await asyncio.start_unix_server(local.serve, SOCKET, limit=_LINE_BYTES, backlog=_BACKLOG)
+    Path(SOCKET).chmod(0o600)
+    write_pointer(str(settings.home))
+    _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
+    worker = Worker(resident, settings, ownership, end)
+    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(_watch_idle(local, settings, ended))]
+    if door is not None:
+        tasks.append(asyncio.create_task(_guarded(door(resident), ended)))
+    await ended.wait()
+    listening.close()
+    Path(SOCKET).unlink(missing_ok=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
+    await _finish(local)
+    resident.close()
+    _log.info("mnemo ends (pid %d)", os.getpid())
+
+
+async def _watch_idle(local: LocalDoor, settings: configuration.Settings, ended: asyncio.Event) -> None:
+    """End when nobody has been connected for the configured time."""
+    last = time.monotonic()
+    while True:
+        await asyncio.sleep(min(1.0, settings.daemon.idle_seconds / 4))
+        if local.connections or local.served:
+            last, local.served = time.monotonic(), False
+        if time.monotonic() - last > settings.daemon.idle_seconds:
+            ended.set()
+
+
+async def _guarded(door: Awaitable[None], ended: asyncio.Event) -> None:
+    try:
+        await door
+    finally:
+        ended.set()
+
+
+async def _finish(local: LocalDoor) -> None:
+    """Let answers that are being written end."""
+    until = time.monotonic() + _FAREWELL_SECONDS
+    while local.answering and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+
+
+def _log_to(file: Path) -> None:
+    handler = RotatingFileHandler(file, maxBytes=_LOG_BYTES, backupCount=2, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    for noisy in ("mcp", "uvicorn", "lance"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,198 @@
+"""The verbs behind every door: arguments in, a result that can be shown as JSON or as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mnemo_mcp.daemon import arguments as read
+from mnemo_mcp.daemon.arguments import Arguments
+from mnemo_mcp.memory import Episode, Memory, Outcome, Status
+from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
+from mnemo_mcp.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls through a door: the project and profile it speaks for, and its name."""
+
+    client: str = "cli"
+    project: str = ""
+    profile: str | None = None
+    session: str = "remember"
+    by: str = "agent"
+
+
+def recall(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    began = time.perf_counter()
+    answer = service.recall(
+        read.text(given, "query", "question", "q", "text", required=True),
+        limit=read.number(given, "limit"),
+        kinds=read.texts(given, "kinds", "kind"),
+        entities=[each.name for each in read.entities(given)],
+        project=read.text(given, "project") or caller.project or None,
+        valid_at=read.text(given, "valid_at") or None,
+        known_at=read.text(given, "known_at") or None,
+        history=read.flag(given, "history"),
+        profile=caller.profile,
+    )
+    return {**answer_json(answer), "took_ms": round((time.perf_counter() - began) * 1000, 1)}
+
+
+def remember(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    outcome = service.remember(
+        read.text(given, "what", "text", "content", "memory", required=True),
+        why=read.text(given, "why", "reason"),
+        how=read.text(given, "how"),
+        who=read.text(given, "who"),
+        where=read.text(given, "where"),
+        when=read.text(given, "when"),
+        kind=read.text(given, "kind") or "fact",
+        entities=read.entities(given),
+        valid_from=read.text(given, "valid_from") or None,
+        valid_to=read.text(given, "valid_to") or None,
+        replaces=read.texts(given, "replaces"),
+        correction=read.flag(given, "correction"),
+        at=read.text(given, "at") or None,
+        project=read.text(given, "project") or caller.project,
+        profile=caller.profile,
+        client=caller.client,
+        session=caller.session,
+        by=caller.by,
+    )
+    return outcome_json(outcome)
+
+
+def forget(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    outcomes = service.forget(
+        read.one_or_more(given, "id", "ids", "memory_id"),
+        read.text(given, "mode") or "retract",
+        read.text(given, "reason"),
+        at=read.text(given, "at") or None,
+        profile=caller.profile,
+        client=caller.client,
+        by=caller.by,
+    )
+    if len(outcomes) == 1:
+        return outcome_json(outcomes[0])
+    return {"outcome": outcomes[0].outcome, "outcomes": [outcome_json(each) for each in outcomes]}
+
+
+def keep(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    name = read.text(given, "id", "memory_id", required=True)
+    return outcome_json(service.keep(name, read.flag(given, "on", True), profile=caller.profile))
+
+
+def recall_episode(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    name = read.text(given, "id", "episode_id", "memory_id", required=True)
+    around = max(0, min(read.number(given, "around") or 0, 20))
+    found, near = service.recall_episode(name, around, profile=caller.profile)
+    return {
+        "episodes": [episode_json(each) for each in found],
+        "around": [episode_json(each) for each in near],
+        "offset": max(0, read.number(given, "offset") or 0),
+    }
+
+
+def history(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    memory, rows = service.history(read.text(given, "id", required=True), profile=caller.profile)
+    return {
+        "memory": memory_json(memory, memory.status(memory.changed_at)),
+        "rows": [{**asdict(row), "operation": str(row.operation)} for row in rows],
+    }
+
+
+def status(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    return dict(service.status())
+
+
+def check(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    return {"problems": service.check(repair=read.flag(given, "repair"))}
+
+
+Verb = Callable[[Service, Arguments, Caller], Mapping[str, Any]]
+
+VERBS: Mapping[str, Verb] = {
+    "recall": recall,
+    "remember": remember,
+    "forget": forget,
+    "keep": keep,
+    "recall_episode": recall_episode,
+    "history": history,
+    "status": status,
+    "check": check,
+}
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "memories": [_recalled(each) for each in answer.memories],
+        "episodes": [_passage(each) for each in answer.episodes],
+        "notes": list(answer.notes),
+        "left_out": answer.left_out,
+    }
+
+
+def memory_json(memory: Memory, status: Status) -> dict[str, Any]:
+    claim = memory.claim
+    return {
+        "id": memory.id,
+        "kind": str(claim.kind),
+        "what": claim.what,
+        "why": claim.why,
+        "how": claim.how,
+        "who": claim.who,
+        "where": claim.where,
+        "when": claim.when,
+        "entities": [asdict(each) for each in claim.entities],
+        "status": str(status),
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "assumed": memory.assumed,
+        "confidence": memory.confidence,
+        "sources": list(memory.episodes),
+        "project": memory.project,
+        "origin": str(memory.origin),
+        "known_at": memory.known_at,
+        "replaced_by": list(memory.replaced_by),
+        "reason": memory.reason,
+    }
+
+
+def episode_json(episode: Episode) -> dict[str, Any]:
+    return {**asdict(episode), "role": str(episode.role)}
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "outcome": outcome.outcome,
+        "id": outcome.id,
+        "closed": list(outcome.closed),
+        "retracted": list(outcome.retracted),
+        "cut": list(outcome.cut),
+        "reason": outcome.reason,
+        **outcome.details,
+    }
+
+
+def _recalled(found: RecalledMemory) -> dict[str, Any]:
+    return {
+        **memory_json(found.memory, found.status),
+        "score": round(found.score, 5),
+        "relevance": "sure" if found.sure else "weak",
+    }
+
+
+def _passage(found: RecalledEpisode) -> dict[str, Any]:
+    episode = found.episode
+    return {
+        "id": episode.id,
+        "role": str(episode.role),
+        "passage": found.passage,
+        "session": episode.session,
+        "project": episode.project,
+        "occurred_at": episode.occurred_at,
+        "score": round(found.score, 5),
+    }

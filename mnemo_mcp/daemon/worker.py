@@ -1,0 +1,58 @@
+"""The worker: rounds of background work, more often while there is some."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from mnemo_mcp.daemon.resident import Resident
+from mnemo_mcp.errors import MnemoError
+from mnemo_mcp.ledger.folder import Ownership
+from mnemo_mcp.settings import Settings
+
+_log = logging.getLogger("mnemo")
+
+_BUSY_PAUSE, _IDLE_PAUSE = 0.02, 0.5  # seconds between rounds
+
+
+class Worker:
+    """Takes in the inbox, embeds, feeds the search tables, and compacts them now and then."""
+
+    def __init__(
+        self, resident: Resident, settings: Settings, ownership: Ownership, lost: Callable[[], None]
+    ) -> None:
+        self._resident = resident
+        self._ownership = ownership
+        self._pause = settings.daemon.maintenance_seconds
+        self._lost = lost
+        self._maintained = time.monotonic()
+        self._dirty = False
+
+    async def run(self) -> None:
+        """Rounds until cancelled. A round that fails is told of and the next one tries again."""
+        while True:
+            try:
+                busy = await asyncio.to_thread(self._round)
+            except (MnemoError, OSError) as error:
+                _log.warning("background work: %s", error)
+                busy = False
+            await asyncio.sleep(_BUSY_PAUSE if busy else _IDLE_PAUSE)
+
+    def _round(self) -> bool:
+        if not self._ownership.holds():  # the folder was moved away or removed: nothing is served any more
+            self._lost()
+            return False
+        service = self._resident.service()
+        busy = bool(service.take_inbox())
+        service.index.catch_up()
+        if not service.encoders.ready:
+            return busy
+        embedded = service.upkeep.embed(16)
+        carried = service.upkeep.relay()
+        self._dirty = self._dirty or carried > 0
+        if self._dirty and time.monotonic() - self._maintained > self._pause:
+            service.upkeep.maintain()
+            self._maintained, self._dirty = time.monotonic(), False
+        return busy or bool(embedded or carried)
