@@ -156,6 +156,12 @@ def _mcp(options: argparse.Namespace) -> None:
     pipe.main()
 
 
+def _demo(options: argparse.Namespace) -> int:
+    from mnemo_mcp import demo
+
+    return demo.main()
+
+
 def _hook(options: argparse.Namespace) -> None:
     from mnemo_mcp.thin import hook
 
@@ -290,6 +296,7 @@ def _process_commands(commands: Commands) -> None:
     serve.add_argument("--no-token", action="store_true", help="without a bearer token; loopback only")
     _command(commands, "stop", _stop, "end the daemon")
     commands.add_parser("mcp", help="the MCP server on stdin and stdout").set_defaults(run=_mcp)
+    commands.add_parser("demo", help="a proof in a throw-away folder").set_defaults(run=_demo)
     hook = commands.add_parser("hook", help="what a client's hook runs; the payload on stdin")
     hook.set_defaults(run=_hook)
     hook.add_argument("client", choices=("claude", "codex"))

@@ -1,0 +1,154 @@
+#!/bin/sh
+# Installs mnemo from this clone for the present user, and proves that it works.
+#
+#   ./install.sh              install, register with Claude Code where it is there, show a proof
+#   ./install.sh --test       set up the development environment in .venv and run every check and test
+#   ./install.sh --uninstall  take the program and its registration away; memories stay
+#
+# MNEMO_HOME moves the memories, MNEMO_APP the program, PYTHON names the interpreter to build with.
+set -eu
+
+clone=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+umask 077
+
+say() { printf '%s\n' "$*"; }
+step() { printf '\n== %s\n' "$*"; }
+fail() {
+    printf '\nmnemo was not installed: %s\n' "$1" >&2
+    printf 'What to do: %s\n' "$2" >&2
+    exit 1
+}
+
+base_folder() {
+    case $(uname -s) in
+        Darwin) printf '%s' "${HOME:?}/Library/Application Support" ;;
+        *) printf '%s' "${XDG_DATA_HOME:-${HOME:?}/.local/share}" ;;
+    esac
+}
+
+find_python() {
+    for candidate in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.11 python3 python3.14; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+run_tests() {
+    step "Development environment in .venv"
+    python=$(find_python) || fail "no Python 3.11 or newer with venv was found" \
+        "install one, or name it: PYTHON=/path/to/python3 ./install.sh --test"
+    [ -x "$clone/.venv/bin/python" ] || "$python" -m venv "$clone/.venv"
+    "$clone/.venv/bin/python" -m pip install --disable-pip-version-check --quiet \
+        --editable "$clone[test,lint]" || fail "the packages could not be installed" \
+        "check that the package index can be reached, then run it again"
+    cd "$clone"
+    step "Lint and types"
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/mypy
+    step "Tests"
+    exec .venv/bin/python -m pytest "$@"
+}
+
+register_claude() {
+    if ! command -v claude >/dev/null 2>&1; then
+        say "Claude Code was not found on PATH. Once it is there, run:"
+        say "  claude plugin marketplace add '$app/plugin'"
+        say "  claude plugin install mnemo@mnemo"
+        return 0
+    fi
+    if claude plugin marketplace add "$app/plugin" </dev/null >"$log" 2>&1 &&
+        claude plugin install mnemo@mnemo </dev/null >>"$log" 2>&1; then
+        say "Claude Code has the plugin; it is active in its next session."
+    else
+        say "Claude Code refused the plugin:"
+        sed 's/^/  /' "$log" >&2
+        say "Everything else works; try the two commands yourself:"
+        say "  claude plugin marketplace add '$app/plugin'"
+        say "  claude plugin install mnemo@mnemo"
+    fi
+}
+
+uninstall() {
+    if command -v claude >/dev/null 2>&1; then
+        claude plugin uninstall mnemo@mnemo </dev/null >/dev/null 2>&1 || true
+        claude plugin marketplace remove mnemo </dev/null >/dev/null 2>&1 || true
+    fi
+    [ -x "$app/venv/bin/mnemo" ] && "$app/venv/bin/mnemo" stop >/dev/null 2>&1 || true
+    [ "$(readlink "$bin/mnemo" 2>/dev/null)" = "$app/venv/bin/mnemo" ] && rm -f "$bin/mnemo"
+    rm -f "$data/run/launch"
+    rm -rf "$app"
+    say "mnemo is uninstalled. Your memories stay in $data; delete that folder to remove them too."
+}
+
+: "${HOME:?HOME is not set}"
+data=${MNEMO_HOME:-$(base_folder)/mnemo}
+app=${MNEMO_APP:-$(base_folder)/mnemo-app}
+bin=$HOME/.local/bin
+
+case ${1-} in
+    --test) shift; run_tests "$@" ;;
+    --uninstall) uninstall; exit 0 ;;
+    "") ;;
+    *) fail "unknown option $1" "run it without options, with --test or with --uninstall" ;;
+esac
+
+# Whatever fails from here on, what this run made is taken away again.
+fresh=
+log=
+clean_up() {
+    status=$?
+    [ -z "$log" ] || rm -f "$log"
+    if [ "$status" -ne 0 ] && [ -n "$fresh" ]; then
+        rm -rf "$fresh"
+        rmdir "$app" 2>/dev/null || true
+        say "Nothing was changed." >&2
+    fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+step "1/5 Python"
+python=$(find_python) || fail "no Python 3.11 or newer with venv was found" \
+    "install one (Debian: apt install python3-venv), or name it: PYTHON=/path/to/python3 ./install.sh"
+say "$python ($("$python" -c 'import platform; print(platform.python_version())'))"
+
+step "2/5 Private environment in $app"
+mkdir -p "$app"
+log=$(mktemp)
+fresh=$app/env-$(date +%Y%m%d%H%M%S)-$$
+"$python" -m venv "$fresh" || fail "the environment could not be made" "see the message above"
+
+step "3/5 Packages (about 250 MB; the first time this takes a minute or two)"
+"$fresh/bin/python" -m pip install --disable-pip-version-check "$clone" ||
+    fail "the packages could not be installed" "check that the package index can be reached, then run it again"
+mkdir "$fresh/plugin"
+cp -R "$clone/.claude-plugin" "$clone/claude_plugin" "$fresh/plugin/"
+
+step "4/5 Proof: a throw-away memory, three questions"
+"$fresh/bin/mnemo" demo || fail "the proof did not succeed" "please report the output above"
+
+step "5/5 Putting it in place"
+[ -x "$app/venv/bin/mnemo" ] && "$app/venv/bin/mnemo" stop >/dev/null 2>&1 || true
+old=$(readlink "$app/venv" 2>/dev/null || true)
+ln -sfn "$fresh" "$app/venv.new" && "$python" -c 'import os, sys; os.replace(*sys.argv[1:])' "$app/venv.new" "$app/venv"
+ln -sfn "$app/venv/plugin" "$app/plugin"
+mkdir -p "$bin" && ln -sfn "$app/venv/bin/mnemo" "$bin/mnemo"
+MNEMO_HOME=$data "$app/venv/bin/python" -I -c '
+import os
+from mnemo_mcp.thin import link
+link.write_pointer(os.environ["MNEMO_HOME"])'
+fresh=
+case $old in
+    "$app"/env-*) rm -rf "$old" ;;
+esac
+register_claude
+case ":$PATH:" in
+    *":$bin:"*) ;;
+    *) say "Add $bin to PATH to use the mnemo command." ;;
+esac
+say ""
+say "mnemo is installed. Memories live in $data. Try: mnemo remember \"...\" and mnemo recall \"...\""
