@@ -1,0 +1,151 @@
+"""What LanceDB has to be told: columns, the index of words, when a table is worn, and how to quote."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import numpy as np
+
+from mnemo_mcp.errors import StoreDamaged
+from mnemo_mcp.models.encoder import Matrix
+from mnemo_mcp.search.rows import Row
+
+Table = Literal["memories", "episodes"]
+MEMORIES: Table = "memories"
+EPISODES: Table = "episodes"
+
+PLACE = ""
+"""The id of a row that only tells how far its table reflects the store."""
+
+_STATE = {
+    MEMORIES: {"kind": "string", "valid_from": "string", "valid_to": "string", "retracted": "bool"},
+    EPISODES: {"role": "string", "session": "string", "occurred_at": "string"},
+}
+_TEXTS = ("profile", "project", "text", "words")
+_FRAGMENTS_MOST = 30  # files of rows a search has to open before they are made one
+_REST_SECONDS_A_ROW = 0.01  # compacting takes 35 us a row, so less than 0.4 % of the time a table rests
+
+
+def schema(table: Table) -> Any:
+    """The columns every table of this name has; those of vectors come with their encoders."""
+    import pyarrow as pa
+
+    types = dict.fromkeys(_TEXTS, "string") | _STATE[table]
+    fields = [pa.field(name, pa.bool_() if kind == "bool" else pa.string()) for name, kind in types.items()]
+    return pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("seq", pa.int64()), *fields])
+
+
+def vector_column(encoder: str) -> str:
+    """The column of an encoder: its id as far as a column may hold it, and a hash that tells ids apart."""
+    plain = re.sub(r"[^a-z0-9]+", "_", encoder.lower())
+    return f"v_{plain}_{hashlib.sha256(encoder.encode()).hexdigest()[:6]}"
+
+
+def check_shape(table: Table, handle: Any) -> None:
+    """Raises `StoreDamaged` for a table that another version of mnemo or somebody else made."""
+    there = {field.name: field.type for field in handle.schema}
+    wrong = [field.name for field in schema(table) if there.get(field.name) != field.type]
+    if wrong:
+        raise StoreDamaged(f"The search table {table} has other columns than expected ({', '.join(wrong)}).")
+
+
+def dimensions(handle: Any, encoder: str) -> int:
+    """How many dimensions the column of an encoder has; 0 while there is none."""
+    there = handle.schema
+    name = vector_column(encoder)
+    return int(there.field(name).type.list_size) if name in there.names else 0
+
+
+def widen(handle: Any, encoders: Mapping[str, int]) -> None:
+    """Add the columns of encoders the table has not met; its rows have no vector there yet."""
+    import pyarrow as pa
+
+    for encoder, dims in encoders.items():
+        known = dimensions(handle, encoder)
+        if not known:
+            handle.add_columns(pa.field(vector_column(encoder), pa.list_(pa.float16(), dims)))
+        elif known != dims:
+            raise StoreDamaged(f"The search tables hold vectors of {encoder} with {known} parts, not {dims}.")
+
+
+def equip(handle: Any) -> None:
+    """Give a table its key and the index of words, where it lacks them.
+
+    With a key, rows that two processes add at once are still one row. LanceDB drops an index it cannot read.
+    """
+    if not handle.schema.field("id").metadata:
+        handle.set_unenforced_primary_key("id")
+    if not any(index.columns == ["words"] for index in handle.list_indices()):
+        index_words(handle)
+
+
+def index_words(handle: Any) -> None:
+    """Index the words anew. They are matched exactly as they are, whatever they look like."""
+    from lancedb.index import FTS
+
+    exact = FTS(
+        base_tokenizer="whitespace",
+        max_token_length=None,
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+        with_position=False,
+    )
+    handle.create_index("words", config=exact, name="words")
+
+
+def arrow(table: Table, columns: Any, rows: Sequence[Row], vectors: Mapping[str, Matrix], place: int) -> Any:
+    """`rows` with their vectors in `columns`, a schema; without rows, the one that only tells the place."""
+    import pyarrow as pa
+
+    blank: dict[str, Any] = dict.fromkeys(("id", *_TEXTS), PLACE)
+    values = [
+        {"id": row.id, **{name: getattr(row, name) for name in _TEXTS}, **row.state} for row in rows
+    ] or [blank]
+    matrices = {vector_column(encoder): matrix for encoder, matrix in vectors.items()}
+    arrays = []
+    for field in columns:
+        if field.name in matrices:
+            flat = pa.array(matrices[field.name].astype(np.float16).ravel())
+            arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
+        elif field.name == "seq":
+            arrays.append(pa.array([place] * len(values), field.type))
+        else:
+            arrays.append(pa.array([each.get(field.name) for each in values], field.type))
+    return pa.Table.from_arrays(arrays, schema=columns)
+
+
+def worn(handle: Any, older_than: timedelta, now: datetime) -> bool:
+    """Whether a table has many small files, or has come to rest and still holds versions to drop.
+
+    Compacting writes the whole table again, so it is not done for every few rows.
+    """
+    versions = handle.list_versions()
+    newest = max(versions, key=lambda each: each["version"])
+    if int(newest["metadata"]["total_fragments"]) >= _FRAGMENTS_MOST:
+        return True
+    rest = older_than + timedelta(seconds=_REST_SECONDS_A_ROW * handle.count_rows())
+    return len(versions) > 1 and now - newest["timestamp"].astimezone() > rest
+
+
+def any_of(wanted: Sequence[str]) -> Any:
+    """The query for rows with any of the wanted words."""
+    from lancedb import query
+
+    match: Any = query.MatchQuery  # its defaults are of a kind that type checkers do not see
+    return match(sound(" ".join(wanted)), "words")
+
+
+def literal(text: str) -> str:
+    """`text` as a literal of SQL; the only character that has a meaning inside one is doubled."""
+    return "'" + sound(text).replace("'", "''") + "'"
+
+
+def sound(text: str) -> str:
+    """`text` without half characters, which no stored text holds."""
+    return text.encode("utf-8", "replace").decode()
