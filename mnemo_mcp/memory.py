@@ -105,7 +105,7 @@ class Claim:
 
     def text(self) -> str:
         """What is embedded: what, why and how as plain sentences, empty parts skipped."""
-        return " ".join(_sentence(part) for part in (self.what, self.why, self.how) if part.strip())
+        return " ".join(sentence(part) for part in (self.what, self.why, self.how) if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +243,10 @@ def _normal(value: Any) -> Any:
     return value
 
 
-def _sentence(part: str) -> str:
+def sentence(part: str) -> str:
+    """`part` with a full stop, where it has no other end."""
     text = part.strip()
-    return text if text[-1] in ".!?。！？" else text + "."
+    return text if not text or text[-1] in ".!?。！？" else text + "."
 
 
 def same_text(text: str) -> str:

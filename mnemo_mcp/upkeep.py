@@ -124,7 +124,13 @@ class Upkeep:
             for index in self._index.profiles()
             for encoder in self._encoders.ready_encoders()
         )
-        return {"embed": lacking, "relay": self._relay.lag() if self._relay else 0}
+        return {"embed": lacking, "relay": self._lag()}
+
+    def _lag(self) -> int:
+        """Rows and episodes the search tables do not reflect yet; all of them until the tables are opened."""
+        if self._relay is not None:
+            return self._relay.lag()
+        return self._store.truth.newest() + self._store.episodes.newest()
 
     def problems(self) -> list[str]:
         relay = self._relay.problem if self._relay else ""

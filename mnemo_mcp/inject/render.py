@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mnemo_mcp.memory import Memory
+from mnemo_mcp.memory import Memory, sentence
 
 OPENING = "<mnemo-notes>"
 CLOSING = "</mnemo-notes>"
@@ -57,10 +57,10 @@ def renderings(memory: Memory, count: Count) -> list[str]:
     """One line a memory, from the fullest to the shortest: fields are dropped before words are."""
     claim = memory.claim
     head = f"- [{claim.kind} {memory.valid_from[:10]} {memory.id}] "
-    what = plain(claim.what)
-    why = f" Why: {plain(claim.why)}" if claim.why else ""
-    how = f" How: {plain(claim.how)}" if claim.how else ""
-    who = f" Who: {plain(claim.who)}" if claim.who else ""
+    what = sentence(plain(claim.what))
+    why = f" Why: {sentence(plain(claim.why))}" if claim.why else ""
+    how = f" How: {sentence(plain(claim.how))}" if claim.how else ""
+    who = f" Who: {sentence(plain(claim.who))}" if claim.who else ""
     fitting = [head + what + why + how + who, head + what + why + how, head + what + why, head + what]
     if count(what) > _SHORT_TOKENS:
         fitting.append(head + _shortened(what, count))
