@@ -41,7 +41,7 @@ _MEMORIES: tuple[dict[str, str], ...] = (
 )
 _QUESTIONS = (
     "Why does the order service use PostgreSQL?",
-    "¿Cuándo se rinde la pasarela con una petición?",
+    "¿Por qué la pasarela espera 600 segundos?",
     "How do we roll back a release?",
 )
 _EXPECTED = (0, 1, 3)
