@@ -15,8 +15,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 HOOK = ROOT / "mnemo_mcp/thin/hook.py"
-EVENTS = {"session-open": "SessionStart", "pre-message": "UserPromptSubmit", "turn-end": "Stop",
-          "session-end": "SessionEnd"}
+EVENTS = {
+    "session-open": "SessionStart",
+    "pre-message": "UserPromptSubmit",
+    "turn-end": "Stop",
+    "session-end": "SessionEnd",
+}
 
 
 class Product:
@@ -25,16 +29,25 @@ class Product:
     def __init__(self, home: Path, **environ: str) -> None:
         self.home = home
         self.data = home / "data"
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(("MNEMO", "CLAUDE", "XDG", "PYTHON"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MNEMO", "CLAUDE", "XDG", "PYTHON"))
+        }
         self.environ = {**kept, "HOME": str(home), "MNEMO_HOME": str(self.data), **environ}
         self._servers: list[Stdio] = []
 
     # commands
 
     def run(self, *arguments: str, given: bytes = b"", **environ: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run([sys.executable, "-m", "mnemo_mcp.cli", *arguments], input=given, timeout=120,
-                              capture_output=True, env={**self.environ, **environ}, cwd=ROOT)
+        return subprocess.run(
+            [sys.executable, "-m", "mnemo_mcp.cli", *arguments],
+            input=given,
+            timeout=120,
+            capture_output=True,
+            env={**self.environ, **environ},
+            cwd=ROOT,
+        )
 
     def json(self, *arguments: str, **environ: str) -> dict[str, Any]:
         """What a command that succeeds prints with --json."""
@@ -59,11 +72,13 @@ class Product:
 
     # hooks
 
-    def hook_raw(self, moment: str, payload: bytes, client: str = "claude",
-                 **environ: str) -> subprocess.CompletedProcess[bytes]:
+    def hook_raw(
+        self, moment: str, payload: bytes, client: str = "claude", **environ: str
+    ) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-I", "-S", str(HOOK), client, moment]
-        return subprocess.run(command, input=payload, capture_output=True, timeout=60,
-                              env={**self.environ, **environ})
+        return subprocess.run(
+            command, input=payload, capture_output=True, timeout=60, env={**self.environ, **environ}
+        )
 
     def hook(self, moment: str, *, session: str = "s-1", cwd: str = "/home/dev/atlas", **fields: Any) -> str:
         """The context a hook injects for a payload, "" for none; it always ends well and quietly."""
@@ -116,8 +131,14 @@ class Stdio:
     """A stdio MCP client that speaks plain JSON lines."""
 
     def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env=dict(environ), cwd=ROOT)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            cwd=ROOT,
+        )
         self._number = 0
         self._buffer = b""
 
@@ -160,8 +181,14 @@ class Stdio:
 
     def open(self) -> dict[str, Any]:
         """The handshake of the older era; its result."""
-        number = self.send("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
-                                          "clientInfo": {"name": "test", "version": "1"}})
+        number = self.send(
+            "initialize",
+            {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        )
         result = self.answer(number)["result"]
         self.send("notifications/initialized", notify=True)
         return dict(result)

@@ -42,7 +42,9 @@ def _imports(file: Path) -> set[str]:
     return found - {"", "__version__"}
 
 
-@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE))
+)
 def test_imports_go_down(file: Path) -> None:
     own = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if own == "__init__":
@@ -53,8 +55,9 @@ def test_imports_go_down(file: Path) -> None:
 
 def _loaded(code: str) -> set[str]:
     script = f"{code}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
-                          cwd=PACKAGE.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
     return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 

@@ -67,7 +67,9 @@ async def _serve(serving: Any, read: Any, write: Any) -> None:
 
 
 def _message(content: dict[str, Any]) -> SessionMessage:
-    return SessionMessage(types.jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **content}, by_name=False))
+    return SessionMessage(
+        types.jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **content}, by_name=False)
+    )
 
 
 def _no_service() -> NoReturn:
