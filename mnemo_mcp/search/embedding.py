@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mnemo_mcp.errors import ModelError
+from mnemo_mcp.errors import ModelError, StoreError
 from mnemo_mcp.ledger.vectors import Stored, Vectors, text_hash
 from mnemo_mcp.models.encoder import BATCH_TEXTS, Encoder, Matrix, Quantised, dequantise, quantise
 
@@ -18,8 +18,10 @@ class CachedEmbedding:
     as it is done. Two threads that lack the same text both embed it; the first one's vector stays.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: Vectors, ending: Callable[[], bool] = lambda: False) -> None:
+        """Once `ending` holds, nothing more is embedded; each text then raises `StoreError`."""
         self._vectors = vectors
+        self._ending = ending
 
     def missing(self, encoder: Encoder, texts: Sequence[str]) -> list[str]:
         """Those of `texts`, once each, that have no vector yet."""
@@ -38,6 +40,8 @@ class CachedEmbedding:
         fresh: dict[bytes, Stored] = {}
         lacking = sorted(self.missing(encoder, texts), key=len)  # texts of like length pad each other little
         for start in range(0, len(lacking), BATCH_TEXTS):
+            if self._ending():
+                raise StoreError("mnemo is ending.", "Ask again in a moment.")
             batch = lacking[start : start + BATCH_TEXTS]
             kept = [(each.scale, each.values) for each in quantise(_usable(encoder, batch))]
             done = dict(zip(map(text_hash, batch), kept, strict=True))

@@ -63,7 +63,7 @@ def _scope(profile: str, projects: Sequence[str] | None, exclude_session: str | 
     if projects is not None:
         conditions.append(f"project IN ({', '.join(map(literal, projects))})" if projects else "false")
     if exclude_session is not None:
-        conditions.append(f"session <> {literal(exclude_session)}")
+        conditions.append(f"(session = {literal(exclude_session)}) IS NOT TRUE")
     return " AND ".join(conditions)
 
 

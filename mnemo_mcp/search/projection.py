@@ -69,7 +69,8 @@ class Projection:
         self._address = str(folder) if self._remote else str(self._folder)
         self._encoders = dict(encoders)
         self._clock = clock
-        self._lock = threading.RLock()
+        self._writing = threading.Lock()
+        self._opening = threading.Lock()
         self._connection: Any = None
         self._tables: dict[Table, Any] = {}
 
@@ -134,7 +135,7 @@ class Projection:
 
         All in one commit. `vectors` has a matrix for each encoder at hand, one line a row.
         """
-        with self._lock:
+        with self._writing:
             handle = self._writable(table)
             with self._translated():
                 widen(handle, {encoder: matrix.shape[1] for encoder, matrix in vectors.items()})
@@ -153,7 +154,7 @@ class Projection:
         listed = ", ".join(map(literal, ids))
         if not listed:
             return
-        with self._lock:
+        with self._writing:
             handle = self._writable(table)
             with self._translated():
                 kept = handle.search().where(f"id NOT IN ({listed})").to_batches()
@@ -170,12 +171,11 @@ class Projection:
         if self._address.startswith("db://"):
             return  # a server looks after its own tables
         for table in (MEMORIES, EPISODES):
-            with self._lock, self._translated():
+            with self._writing, self._translated():
                 handle = self._open(table)
-                if handle is not None:
+                if handle is not None and worn(handle, older_than, self._clock()):
+                    handle.optimize(cleanup_older_than=older_than)
                     equip(handle)
-                    if worn(handle, older_than, self._clock()):
-                        handle.optimize(cleanup_older_than=older_than)
 
     def reset(self) -> None:
         """Empty the folder, whatever is in it; the relay then starts at 0. Raises `Refused` for a remote."""
@@ -184,7 +184,7 @@ class Projection:
                 f"{self._address} is not this mnemo's alone to empty.",
                 "Drop its tables `memories` and `episodes` with LanceDB.",
             )
-        with self._lock, self._translated():
+        with self._writing, self._opening, self._translated():
             self._tables.clear()
             self._connection = None
             _empty(self._folder)
@@ -206,13 +206,17 @@ class Projection:
         with self._translated():
             handle = self._open(table)
             if handle is None:
-                handle = self._tables[table] = self._connected().create_table(table, schema=schema(table))
+                with self._opening:
+                    handle = self._connected().create_table(table, schema=schema(table))
+                    self._tables[table] = handle
             equip(handle)
             widen(handle, self._encoders)
         return handle
 
     def _open(self, table: Table) -> Any:
-        with self._lock:
+        if (known := self._tables.get(table)) is not None:
+            return known
+        with self._opening:
             if table not in self._tables and self._is_there(table):
                 handle = self._connected().open_table(table)
                 check_shape(table, handle)

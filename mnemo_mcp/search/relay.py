@@ -121,14 +121,18 @@ class Relay:
     def _forget(self, place: int) -> None:
         """Take out what ledger rows after `place` erase, also out of what follows it in its thread."""
         erased = self._erased(place)
-        if episodes := self._projection.held(EPISODES, erased):
-            gone = self._store.episodes.many(episodes).values()
-            followers = [each for episode in gone for each in self._store.episodes.around(episode, 0, 1)[1:]]
-            if rows := self._episode_rows(followers):
+        for table in (MEMORIES, EPISODES):
+            if held := self._projection.held(table, erased):
+                followers = self._followers(held) if table == EPISODES else []
                 # without vectors, which are filled in later: erasing waits for no encoder
-                self._put(EPISODES, rows, {}, self._projection.place(EPISODES))
-            self._projection.remove(EPISODES, episodes)
-        self._projection.remove(MEMORIES, self._projection.held(MEMORIES, erased))
+                self._put(table, followers, {}, self._projection.place(table))
+                self._projection.remove(table, held)
+
+    def _followers(self, episodes: Iterable[str]) -> list[Row]:
+        gone = self._store.episodes.many(episodes).values()
+        return self._episode_rows(
+            each for episode in gone for each in self._store.episodes.around(episode, 0, 1)[1:]
+        )
 
     def _erased(self, place: int) -> list[str]:
         with self._store.database.read() as connection:

@@ -138,14 +138,14 @@ def any_of(wanted: Sequence[str]) -> Any:
     from lancedb import query
 
     match: Any = query.MatchQuery  # its defaults are of a kind that type checkers do not see
-    return match(sound(" ".join(wanted)), "words")
+    storable = " ".join(wanted).encode("utf-8", "replace").decode()
+    return match(storable, "words")
 
 
 def literal(text: str) -> str:
-    """`text` as a literal of SQL; the only character that has a meaning inside one is doubled."""
-    return "'" + sound(text).replace("'", "''") + "'"
-
-
-def sound(text: str) -> str:
-    """`text` without half characters, which no stored text holds."""
-    return text.encode("utf-8", "replace").decode()
+    """`text` in SQL; a text no table can hold (half a character) is NULL, to which nothing is equal."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "NULL"
+    return "'" + text.replace("'", "''") + "'"
