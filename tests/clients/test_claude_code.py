@@ -179,15 +179,18 @@ def test_memory_of_one_session_is_in_the_next_one_s_request(claude: ClaudeCode) 
 
 
 def test_notice_of_a_background_task_is_no_question(claude: ClaudeCode) -> None:
-    question = "When is the nightly backup of Atlas taken?"
+    about = (
+        "nightly backup of Atlas, " * 8
+    )  # so much of it that the notice, read as a question, would find it
     claude.product.remember("The nightly backup of Atlas is taken at 02:30 UTC", project=str(claude.project))
-    job = {"command": "sleep 1; echo finished", "description": question, "run_in_background": True}
+    job = {"command": "sleep 1; echo finished", "description": about, "run_in_background": True}
     turn = claude.turn("Start the job.", Call("Bash", job), "Started.", "It has finished.")
     assert turn.answer == "It has finished."
-    assert question in turn.asked() and "<task-notification>" in turn.asked()
+    assert "<task-notification>" in turn.asked() and about.strip() in turn.asked()
     assert turn.notes("UserPromptSubmit") == ["", ""]  # the prompt's and the notice's
     assert "02:30" not in turn.asked()
-    assert "02:30" in claude.turn(question, session=turn.session).asked()
+    asked = claude.turn("When is the nightly backup of Atlas taken?", session=turn.session).asked()
+    assert "02:30" in asked
 
 
 def test_turn_is_stored_with_what_its_tools_answered(claude: ClaudeCode) -> None:
