@@ -47,8 +47,17 @@ class FakeDaemon:
     or endless (an answer that does not say how long it is); `drops` is how many are dropped first.
     """
 
-    def __init__(self, data: Path, *, answer: bytes = b"", status: int = 200, manner: str = "answer",
-                 drops: int = 0, ready_after: float = 0.0, dies: bool = False) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        answer: bytes = b"",
+        status: int = 200,
+        manner: str = "answer",
+        drops: int = 0,
+        ready_after: float = 0.0,
+        dies: bool = False,
+    ) -> None:
         self.answer, self.status, self.manner, self.drops = answer, status, manner, drops
         self.ready_after, self.dies = ready_after, dies
         self.requests: list[Request] = []
@@ -56,6 +65,7 @@ class FakeDaemon:
         run = data / "run"
         run.mkdir(mode=0o700, parents=True, exist_ok=True)
         (run / "mnemo.sock").unlink(missing_ok=True)
+        self._ended = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX)
         here = Path.cwd()
         os.chdir(run)
@@ -69,6 +79,7 @@ class FakeDaemon:
         _shut(self._listener)
         for session in self.sessions:
             _shut(session.connection)
+        self._ended.set()
 
     def _accept(self) -> None:
         while True:
@@ -94,7 +105,7 @@ class FakeDaemon:
 
     def _serve_http(self, connection: socket.socket, first: bytes, stream: BinaryIO) -> None:
         headers = {}
-        while (line := stream.readline().strip()):
+        while line := stream.readline().strip():
             name, _, value = line.decode().partition(": ")
             headers[name.lower()] = value
         body = stream.read(int(headers["content-length"]))
@@ -123,6 +134,8 @@ class FakeDaemon:
     def _answers(self, message: dict[str, Any]) -> list[Any]:
         identity, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
+        if params.get("name") == "never":
+            return []
         if method == "tools/call":
             return self._called(identity, params.get("name"), params.get("arguments"))
         if method == "subscriptions/listen":
@@ -136,8 +149,8 @@ class FakeDaemon:
     def _called(self, identity: Any, name: Any, arguments: Any) -> list[Any]:
         content = [{"type": "text", "text": arguments}]
         done = {"jsonrpc": "2.0", "id": identity, "result": {"content": content}}
-        if name == "never":
-            return []
+        if name == "stall":
+            self._ended.wait(20)
         if name == "slow":
             time.sleep(0.5)
         if name == "die":

@@ -15,8 +15,12 @@ from thin_place import PLUGIN, ROOT, Place, Ran, call, make_installation, run, s
 from mnemo_mcp.thin import moments
 
 PROMPT = b'{"session_id": "s-1", "prompt": "why does atlas use postgres?"}'
-MOMENTS = {"SessionStart": "session-open", "UserPromptSubmit": "pre-message", "Stop": "turn-end",
-           "SessionEnd": "session-end"}
+MOMENTS = {
+    "SessionStart": "session-open",
+    "UserPromptSubmit": "pre-message",
+    "Stop": "turn-end",
+    "SessionEnd": "session-end",
+}
 
 
 @pytest.fixture
@@ -56,7 +60,8 @@ def point(data: Path, python: Path) -> None:
 
 def hook(place: Place, moment: str = "pre-message", *, plugin: Path | None = None, **options: Any) -> Ran:
     event = next(event for event, each in MOMENTS.items() if each == moment)
-    return run(["/bin/sh", "-c", command_of(event, plugin or installed(place))], PROMPT, place.environ, **options)
+    command = command_of(event, plugin or installed(place))
+    return run(["/bin/sh", "-c", command], PROMPT, place.environ, **options)
 
 
 # manifests
@@ -128,15 +133,19 @@ def test_launcher_runs_in_any_posix_shell(place: Place, shell: list[str]) -> Non
     assert launch(place, "hook", "pre-message", shell=shell).out == b"{}"
 
 
-@pytest.mark.parametrize(("variable", "value", "data", "noted"), [
-    ("MNEMO_HOME", "{home}/my data", "my data", "my data"),
-    ("MNEMO_HOME", "~/my data", "my data", "my data"),
-    ("MNEMO_HOME", "{home}/my data", "my data", ".local/share/mnemo"),
-    ("XDG_DATA_HOME", "{home}/share", "share/mnemo", "share/mnemo"),
-    ("XDG_DATA_HOME", "relative", ".local/share/mnemo", ".local/share/mnemo"),
-])
-def test_note_is_found_in_the_data_folder_or_the_usual_one(place: Place, variable: str, value: str,
-                                                           data: str, noted: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "value", "data", "noted"),
+    [
+        ("MNEMO_HOME", "{home}/my data", "my data", "my data"),
+        ("MNEMO_HOME", "~/my data", "my data", "my data"),
+        ("MNEMO_HOME", "{home}/my data", "my data", ".local/share/mnemo"),
+        ("XDG_DATA_HOME", "{home}/share", "share/mnemo", "share/mnemo"),
+        ("XDG_DATA_HOME", "relative", ".local/share/mnemo", ".local/share/mnemo"),
+    ],
+)
+def test_note_is_found_in_the_data_folder_or_the_usual_one(
+    place: Place, variable: str, value: str, data: str, noted: str
+) -> None:
     place.environ[variable] = value.format(home=place.home)
     place.data = place.home / data
     point(place.home / noted, place.python)
@@ -191,8 +200,10 @@ def test_interpreter_that_fails_is_silent_and_logged(place: Place) -> None:
     assert str(broken) in place.log()[0]
 
 
-@pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": None}, {"MNEMO_HOME": "relative"},
-                                     {"MNEMO_HOME": "/nowhere/at all"}])
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"HOME": ""}, {"HOME": None}, {"MNEMO_HOME": "relative"}, {"MNEMO_HOME": "/nowhere/at all"}],
+)
 def test_nothing_installed_leaves_no_trace(place: Place, environ: dict[str, str | None]) -> None:
     place.data.rmdir()
     before = sorted(place.home.rglob("*"))
@@ -209,6 +220,16 @@ def test_odd_notes_are_passed_over(place: Place, note: str) -> None:
     (place.data / "run").mkdir()
     (place.data / "run/launch").write_text(note)
     assert hook(place).silent
+
+
+def test_note_without_its_scripts_is_passed_over(place: Place) -> None:
+    point(place.data, place.python)
+    place.data = place.home / "my data"
+    place.environ["MNEMO_HOME"] = str(place.data)
+    (place.data / "run").mkdir(parents=True)
+    (place.data / "run/launch").write_text(f"{place.python}\n/nowhere\n")
+    place.daemon(answer=b"{}")
+    assert hook(place).out == b"{}"
 
 
 # any name of a folder
@@ -231,7 +252,11 @@ def test_spaces_brackets_quotes_and_letters_in_every_path(place: Place) -> None:
     place.script(answer="{}")
     ran = [hook(place, moment, plugin=plugin, cwd=project) for moment in MOMENTS.values()]
     assert [(each.code, each.out, each.err) for each in ran] == [
-        (0, b"{}", b""), (0, b"{}", b""), (0, b"", b""), (0, b"", b"")]
+        (0, b"{}", b""),
+        (0, b"{}", b""),
+        (0, b"", b""),
+        (0, b"", b""),
+    ]
     server = read(".mcp.json", plugin)["mcpServers"]["mnemo"]
     arguments = [each.replace("${CLAUDE_PLUGIN_ROOT}", str(plugin)) for each in server["args"]]
     client = place.pipe(command=[server["command"], *arguments], MNEMO_HOME="")

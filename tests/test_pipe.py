@@ -51,8 +51,13 @@ def test_daemon_that_is_up_answers_everything(place: Place) -> None:
     assert text_of(client.receive()) == "デプロイ 🙂"
     code, left, told = client.close()
     assert (code, left, told) == (0, [], "")
-    assert daemon.sessions[0].hello == {"mnemo": "mcp", "version": "0.1.0", "cwd": str(place.home),
-                                        "project_dir": "/home/dev/atlas", "profile": "wörk"}
+    assert daemon.sessions[0].hello == {
+        "mnemo": "mcp",
+        "version": "0.1.0",
+        "cwd": str(place.home),
+        "project_dir": "/home/dev/atlas",
+        "profile": "wörk",
+    }
 
 
 def test_lines_pass_untouched_in_both_directions(place: Place) -> None:
@@ -88,8 +93,9 @@ def test_nothing_but_messages_reaches_the_client(place: Place) -> None:
     place.daemon()
     shout = "import os; from mnemo_mcp.thin import pipe; pipe.main(); print('late'); os.write(1, b'later')"
     for command in (["-I", "-m", "mnemo_mcp.thin.pipe"], ["-c", shout]):
-        client = place.pipe(command=[place.python, *command], PYTHONPATH=str(place.home / "noisy"),
-                            PYTHONWARNINGS="always")
+        client = place.pipe(
+            command=[place.python, *command], PYTHONPATH=str(place.home / "noisy"), PYTHONWARNINGS="always"
+        )
         client.send(call("babble", 1, "clean"))
         assert text_of(client.receive()) == "clean"
         code, left, told = client.close()
@@ -111,7 +117,9 @@ def test_cold_session_of_the_handshake_era_opens_from_the_file(place: Place) -> 
     began = time.monotonic()
     client = place.pipe()
     assert client.ask("initialize", 0, protocolVersion="2025-06-18")["result"] == {
-        **FILE, "protocolVersion": "2025-06-18"}
+        **FILE,
+        "protocolVersion": "2025-06-18",
+    }
     client.send(GREETED)
     assert client.ask("tools/list", 1)["result"] == FILE
     assert client.ask("ping", "p")["result"] == {}
@@ -150,12 +158,19 @@ def test_unknown_version_is_offered_the_newest_handshake(place: Place) -> None:
     assert answer["result"]["protocolVersion"] == "2025-11-25"
 
 
-@pytest.mark.parametrize("message", [
-    request("tools/list", 1), request("ping", 1), request("initialize", 1),
-    request("tools/list", 1, cursor="2"),
-    request("server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2031-01-01"}),
-    {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]}, request("prompts/list", 1),
-])
+@pytest.mark.parametrize(
+    "message",
+    [
+        request("tools/list", 1),
+        request("ping", 1),
+        request("initialize", 1),
+        request("tools/list", 1, cursor="2"),
+        request("server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2031-01-01"}),
+        request("tools/list", 1, cursor="2", **ENVELOPE),
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]},
+        request("prompts/list", 1),
+    ],
+)
 def test_what_the_file_cannot_know_waits_for_the_daemon(place: Place, message: dict[str, object]) -> None:
     place.daemon(ready_after=0.3)
     client = place.pipe()
@@ -226,21 +241,44 @@ def test_new_daemon_is_told_what_the_old_one_knew(place: Place) -> None:
     client.send(call("echo", 3, "again"))
     assert client.receive()["method"] == "notifications/acknowledged"
     assert text_of(client.receive()) == "again"
-    assert second.sessions[0].messages == [HELLO, GREETED, request("subscriptions/listen", "l"),
-                                           call("echo", 3, "again")]
+    assert second.sessions[0].messages == [
+        HELLO,
+        GREETED,
+        request("subscriptions/listen", "l"),
+        call("echo", 3, "again"),
+    ]
     assert client.close() == (0, [], "")
 
 
 def test_requests_other_than_calls_fail_as_errors_and_cancelled_ones_not_at_all(place: Place) -> None:
     daemon = place.daemon()
     client = place.pipe()
-    client.send(call("never", 1), call("never", 2))
-    until(lambda: daemon.sessions and len(daemon.sessions[0].messages) == 2)
+    newer = request("tools/call", 2, name="never", **ENVELOPE)
+    client.send(call("never", 1), newer, request("prompts/get", 3, name="never"))
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    until(lambda: len(daemon.sessions[0].messages) == 3)
+    until(lambda: daemon.sessions and len(daemon.sessions[0].messages) == 4)
     daemon.close()
-    assert client.receive()["id"] == 2
+    failed, error = client.receive(), client.receive()
+    assert failed["id"] == 2 and failed["result"]["isError"]
+    assert failed["result"]["resultType"] == "complete"
+    assert error["id"] == 3 and "restarted" in error["error"]["message"]
     assert client.close()[1] == []
+
+
+def test_what_was_not_sent_yet_follows_the_handshake_to_the_new_daemon(place: Place) -> None:
+    first = place.daemon()
+    client = place.pipe()
+    client.send(HELLO, GREETED, call("stall", 1))
+    assert client.receive()["id"] == 0
+    numbers = range(2, 32)
+    for number in numbers:  # more than the socket holds: the last ones cannot have been sent
+        client.send(call("echo", number, "z" * 100_000))
+    second = place.daemon()
+    first.close()
+    answers = {answer["id"]: answer["result"] for answer in [client.receive() for _ in range(31)]}
+    assert answers[1]["isError"] and not answers[31].get("isError")
+    assert second.sessions[0].methods()[:3] == ["initialize", "notifications/initialized", "tools/call"]
+    assert client.close() == (0, [], "")
 
 
 # when the client goes
@@ -293,10 +331,12 @@ def test_daemon_that_hangs_does_not_keep_the_pipe(place: Place) -> None:
 
 def test_pipe_ends_with_a_killed_parent(place: Place) -> None:
     place.daemon()
-    parent = ("import json, subprocess, sys, time\n"
-              "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
-              f"child.stdin.write({json.dumps(call('never', 1)).encode()!r} + b'\\n'); child.stdin.flush()\n"
-              "print(child.pid, flush=True); time.sleep(60)\n")
+    parent = (
+        "import json, subprocess, sys, time\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"child.stdin.write({json.dumps(call('never', 1)).encode()!r} + b'\\n'); child.stdin.flush()\n"
+        "print(child.pid, flush=True); time.sleep(60)\n"
+    )
     command = [str(installation()), "-c", parent, str(place.python), "-I", "-m", "mnemo_mcp.thin.pipe"]
     with subprocess.Popen(command, env=place.environ, stdout=subprocess.PIPE) as process:
         assert process.stdout

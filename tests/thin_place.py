@@ -25,8 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = ROOT / "claude_plugin"
 ENVELOPE = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 OPENING = {
-    "initialize": {"2025-06-18": {"from": "file", "protocolVersion": "2025-06-18"},
-                   "2025-11-25": {"from": "file", "protocolVersion": "2025-11-25"}},
+    "initialize": {
+        "2025-06-18": {"from": "file", "protocolVersion": "2025-06-18"},
+        "2025-11-25": {"from": "file", "protocolVersion": "2025-11-25"},
+    },
     "discover": {"from": "file", "supportedVersions": ["2026-07-28"]},
     "tools": {"legacy": {"from": "file"}, "modern": {"from": "file", "resultType": "complete"}},
 }
@@ -41,14 +43,18 @@ def make_installation(folder: Path, *, opening: bool = True, customisation: str 
     (folder / "bin/python").symlink_to(base)
     (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
     shutil.copy(ROOT / "mnemo_mcp/__init__.py", site / "mnemo_mcp")
-    shutil.copytree(ROOT / "mnemo_mcp/thin", site / "mnemo_mcp/thin",
-                    ignore=shutil.ignore_patterns("__pycache__", "opening.json"))
+    shutil.copytree(
+        ROOT / "mnemo_mcp/thin",
+        site / "mnemo_mcp/thin",
+        ignore=shutil.ignore_patterns("__pycache__", "opening.json"),
+    )
     if opening:
         (site / "mnemo_mcp/thin/opening.json").write_text(json.dumps(OPENING))
     (site / "mnemo_mcp/daemon/__init__.py").touch()
     fake = ROOT / "tests/fake_daemon.py"
     (site / "mnemo_mcp/daemon/__main__.py").write_text(
-        f"import runpy\nrunpy.run_path({str(fake)!r}, run_name='__main__')\n")
+        f"import runpy\nrunpy.run_path({str(fake)!r}, run_name='__main__')\n"
+    )
     if customisation:
         (site / "sitecustomize.py").write_text(customisation)
     return folder / "bin/python"
@@ -84,8 +90,9 @@ class Ran:
 def run(command: Sequence[str | Path], stdin: bytes, environ: Mapping[str, str], **options: Any) -> Ran:
     """Run to the end: also of its output, which a child left behind would keep open."""
     began = time.monotonic()
-    done = subprocess.run(command, input=stdin, env=environ, capture_output=True, timeout=20, check=False,
-                          **options)
+    done = subprocess.run(
+        command, input=stdin, env=environ, capture_output=True, timeout=20, check=False, **options
+    )
     return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
 
@@ -103,8 +110,9 @@ class Place:
     def __enter__(self) -> Place:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for pipe in self._pipes:
             pipe.kill()
         for daemon in self._daemons:
@@ -128,8 +136,9 @@ class Place:
         hook = scripts_of(self.python) / "hook.py"
         return run([self.python, "-I", "-S", hook, client, moment], stdin, self.environ, **options)
 
-    def pipe(self, *, python: Path | None = None, command: Sequence[str | Path] = (),
-             **environ: str) -> Client:
+    def pipe(
+        self, *, python: Path | None = None, command: Sequence[str | Path] = (), **environ: str
+    ) -> Client:
         """One pipe with a client at its end."""
         command = command or [python or self.python, "-I", "-m", "mnemo_mcp.thin.pipe"]
         self._pipes.append(Client(command, self.environ | environ, self.home))
@@ -156,8 +165,14 @@ class Client:
     """A client of the stdio pipe."""
 
     def __init__(self, command: Sequence[str | Path], environ: Mapping[str, str], folder: Path) -> None:
-        self.process = subprocess.Popen(command, env=environ, cwd=folder, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command,
+            env=environ,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self._rest = b""
 
     def send(self, *messages: dict[str, Any] | bytes) -> None:

@@ -119,6 +119,20 @@ def _open(folder: str, deadline: float) -> Connection:
     return connection
 
 
+def is_free(data: str) -> bool:
+    """Whether no process holds the lock of this data folder."""
+    import fcntl
+
+    try:
+        with open(f"{data}/run/lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    return True
+
+
 def limit(connection: Connection, deadline: float) -> None:
     """Let the next operation on `connection` take until the deadline and no longer."""
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -130,8 +144,15 @@ def start_daemon(data: str) -> "Popen[bytes]":
 
     command = [sys.executable, "-I", "-m", "mnemo_mcp.daemon"]
     try:
-        return Popen(command, env=_daemon_environment(data), cwd="/", start_new_session=True,
-                     stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+        return Popen(
+            command,
+            env=_daemon_environment(data),
+            cwd="/",
+            start_new_session=True,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+        )
     except OSError as error:
         raise Unreachable(f"the daemon cannot be started: {error.strerror}") from None
 
@@ -139,20 +160,32 @@ def start_daemon(data: str) -> "Popen[bytes]":
 def _daemon_environment(data: str) -> "dict[str, str]":
     """Ours without what belongs to one client, one session or one profile: the daemon serves them all."""
     dropped = ("VIRTUAL_ENV", "MNEMO_NESTED", "MNEMO_PROFILE")
-    kept = {name: value for name, value in os.environ.items()
-            if name not in dropped and not name.startswith(("PYTHON", "CLAUDE"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in dropped and not name.startswith(("PYTHON", "CLAUDE"))
+    }
     return {**kept, "MNEMO_HOME": data}
 
 
-def request(data: str, path: str, body: bytes, deadline: float, *, headers: "Sequence[str]" = (),
-            start: bool = True) -> "tuple[int, bytes]":
+def request(
+    data: str, path: str, body: bytes, deadline: float, *, headers: "Sequence[str]" = (), start: bool = True
+) -> "tuple[int, bytes]":
     """POST `body` to the daemon: the status and the body of its answer.
 
     A connection that breaks is tried once more, for a daemon that was just being replaced.
     Raises `Unreachable` when there is no whole answer before the deadline.
     """
-    head = [f"POST {path} HTTP/1.1", "Host: mnemo", "Connection: close", f"Content-Length: {len(body)}",
-            f"Mnemo-Version: {VERSION}", *headers, "", ""]
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: mnemo",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+        f"Mnemo-Version: {VERSION}",
+        *headers,
+        "",
+        "",
+    ]
     message = "\r\n".join(head).encode() + body
     for _attempt in range(2):
         connection = connect(data, deadline, start=start)
@@ -183,15 +216,13 @@ def _exchange(connection: Connection, message: bytes, deadline: float) -> "tuple
 
 
 def _whole(received: bytearray) -> "tuple[int, bytes] | None":
-    """Status and body, once all of them are there."""
+    """Status and body, once all of them are there; without a length nobody can tell."""
     end = received.find(b"\r\n\r\n")
     if end < 0:
         return None
     first, *fields = bytes(received[:end]).lower().split(b"\r\n")
     length = next((int(field[15:]) for field in fields if field.startswith(b"content-length:")), -1)
-    if length < 0:
-        raise ValueError("an answer without a length could be cut unnoticed")
-    body = bytes(received[end + 4:end + 4 + length])
+    body = bytes(received[end + 4 : end + 4 + length])
     return (int(first.split()[1]), body) if len(body) == length else None
 
 

@@ -59,14 +59,24 @@ def _known(arguments: "list[str]") -> "tuple[str, str]":
     return arguments[0], arguments[1]
 
 
-def _ask(data: str, client: str, moment: str, environ: "Mapping[str, str]", payload: bytes, received: int,
-         deadline: float) -> bytes:
-    headers = [f"Mnemo-Received: {received // 10**9}.{received // 10**6 % 1000:03}",
-               f"Mnemo-Delivery: {delivery(received)}"]
+def _ask(
+    data: str,
+    client: str,
+    moment: str,
+    environ: "Mapping[str, str]",
+    payload: bytes,
+    received: int,
+    deadline: float,
+) -> bytes:
+    headers = [
+        f"Mnemo-Received: {received // 10**9}.{received // 10**6 % 1000:03}",
+        f"Mnemo-Delivery: {delivery(received)}",
+    ]
     if profile := environ.get("MNEMO_PROFILE"):
         headers.append(f"Mnemo-Profile: {os.fsencode(profile).hex()}")
-    status, answer = link.request(data, f"/hooks/{client}/{moment}", payload, deadline, headers=headers,
-                                  start=moment not in HANDED_OVER)
+    status, answer = link.request(
+        data, f"/hooks/{client}/{moment}", payload, deadline, headers=headers, start=moment not in HANDED_OVER
+    )
     if status != 200:
         raise link.Unreachable(f"the daemon answered with status {status}")
     return answer
@@ -77,8 +87,15 @@ def delivery(received: int) -> str:
     return f"{received:020}-{os.getpid()}"
 
 
-def _keep(data: str, client: str, moment: str, environ: "Mapping[str, str]", payload: bytes, received: int,
-          trouble: Exception) -> None:
+def _keep(
+    data: str,
+    client: str,
+    moment: str,
+    environ: "Mapping[str, str]",
+    payload: bytes,
+    received: int,
+    trouble: Exception,
+) -> None:
     from . import inbox
 
     name = inbox.name_of(delivery(received), client, moment, environ.get("MNEMO_PROFILE", ""))
@@ -128,6 +145,6 @@ def write_all(descriptor: int, content: bytes) -> None:
     """Write all of it, or stop where the reader has gone."""
     try:
         while content:
-            content = content[os.write(descriptor, content):]
+            content = content[os.write(descriptor, content) :]
     except OSError:
         raise Refused("the client does not read the answer") from None

@@ -74,6 +74,13 @@ def is_response(message: "Message") -> bool:
     return "method" not in message and isinstance(message.get("id"), (str, int))
 
 
+def cancelled(message: "Message") -> "str | int":
+    """The id of the request a cancellation names; an id of no request for a broken one."""
+    params = message.get("params")
+    identity = params.get("requestId") if isinstance(params, dict) else None
+    return identity if isinstance(identity, (str, int)) else ""
+
+
 def enveloped(message: "Message") -> "str | None":
     """The protocol version a request of the newer protocol carries, or None."""
     params = message.get("params")

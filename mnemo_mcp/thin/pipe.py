@@ -21,15 +21,17 @@ from . import link, opening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from .opening import Message
 
 PATIENCE_SECONDS = 0.15  # for the daemon, before an opening request is answered from the file
 START_SECONDS = 20.0  # Claude Code gives a server 30 s (2.1.332)
 GRACE_SECONDS = 2.0  # for answers under way once the client has closed its end
-RESTARTED = ("mnemo was restarted while this request was under way, so it is not known whether it was "
-             "carried out. It is safe to send it again.")
+RESTARTED = (
+    "mnemo was restarted while this request was under way, so it is not known whether it was "
+    "carried out. It is safe to send it again."
+)
 
 
 class Item:
@@ -49,12 +51,13 @@ class Pipe:
     """One session. `run` reads the client, one thread writes to the daemon and one reads from it.
 
     Every line of the client waits in `_queue` until it is sent. A request is in `_unanswered` until the
-    client has its answer, whoever gave it; an answer to anything else is not passed on. `_handshake` is
-    what a new daemon has to be told before anything else.
+    client's answer is certain, whoever gives it; an answer to anything else is not passed on. `_untold`
+    counts answers that are certain and not yet written. `_handshake` is what a new daemon has to hear first.
     """
 
-    def __init__(self, environ: "Mapping[str, str]", answers: opening.Opening, source: int,
-                 sink: int) -> None:
+    def __init__(
+        self, environ: "Mapping[str, str]", answers: opening.Opening, source: int, sink: int
+    ) -> None:
         self._environ, self._answers, self._source, self._sink = environ, answers, source, sink
         self._hello = _hello(environ)
         self._changed = threading.Condition()
@@ -64,6 +67,7 @@ class Pipe:
         self._queue: deque[Item] = deque()
         self._unanswered: dict[str | int, Item] = {}
         self._handshake: list[Item] = []
+        self._untold = 0
 
     def run(self) -> None:
         """Serve until the client closes its end and has got the answers that came soon enough."""
@@ -72,7 +76,7 @@ class Pipe:
             if line.strip():
                 self._from_client(line)
         with self._changed:
-            self._changed.wait_for(lambda: not self._awaited(), GRACE_SECONDS)
+            self._changed.wait_for(lambda: not self._awaited() and not self._untold, GRACE_SECONDS)
 
     # the client's side
 
@@ -87,17 +91,21 @@ class Pipe:
             if not opening.is_request(message) or self._answers.answer(message, self._greeted()) is None:
                 return
             since = self._starting_since or time.monotonic()
-            self._changed.wait_for(lambda: item.sent or message["id"] not in self._unanswered,
-                                   since + PATIENCE_SECONDS - time.monotonic())
-            if not item.sent and message["id"] in self._unanswered:
-                self._settle(item, "")
+            self._changed.wait_for(
+                lambda: item.sent or message["id"] not in self._unanswered,
+                since + PATIENCE_SECONDS - time.monotonic(),
+            )
+            if item.sent or message["id"] not in self._unanswered:
+                return
+            answer = self._settle(item, "")
+        self._tell([answer])
 
     def _enqueue(self, item: Item) -> None:
         message = item.message
         if opening.is_request(message):
             self._unanswered[message["id"]] = item
         if item.method == opening.CANCELLED:
-            self._forget((message.get("params") or {}).get("requestId"))
+            self._unanswered.pop(opening.cancelled(message), None)
         if item.method == opening.INITIALIZE:
             self._handshake = [item]
         elif item.method == opening.INITIALIZED:
@@ -105,17 +113,12 @@ class Pipe:
         self._queue.append(item)
         self._changed.notify_all()
 
-    def _forget(self, identity: object) -> None:
-        item = self._unanswered.pop(identity, None) if isinstance(identity, (str, int)) else None
-        if item and item in self._queue:
-            self._queue.remove(item)
-
     def _greeted(self) -> bool:
         return bool(self._handshake)
 
-    def _settle(self, item: Item, trouble: str) -> None:
-        """Answer in the daemon's place: from the file where it can be, else with the trouble."""
-        del self._unanswered[item.message["id"]]
+    def _settle(self, item: Item, trouble: str) -> bytes:
+        """The answer in the daemon's place: from the file where it can be, else with the trouble."""
+        self._close(item)
         content = self._answers.answer(item.message, self._greeted())
         if item.method == opening.INITIALIZE and content is not None:
             pass  # it stays in the queue: the daemon has to hear it too, its answer will not be needed
@@ -123,8 +126,21 @@ class Pipe:
             self._queue.remove(item)
         if content is None and item in self._handshake:
             self._handshake = []
-        self._say(opening.failure(item.message, trouble) if content is None
-                  else opening.result(item.message, content))
+        if content is None:
+            return opening.failure(item.message, trouble)
+        return opening.result(item.message, content)
+
+    def _close(self, item: Item) -> None:
+        """From here on nobody else answers this request; the answer is yet to be told."""
+        del self._unanswered[item.message["id"]]
+        self._untold += 1
+
+    def _tell(self, answers: "Iterable[bytes]") -> None:
+        for answer in answers:
+            self._say(answer)
+            with self._changed:
+                self._untold -= 1
+                self._changed.notify_all()
 
     def _awaited(self) -> "list[Item]":
         """Requests somebody waits for; a subscription lies open as long as the session."""
@@ -135,7 +151,7 @@ class Pipe:
         with self._saying:
             try:
                 while content:
-                    content = content[os.write(self._sink, content):]
+                    content = content[os.write(self._sink, content) :]
             except OSError:
                 os._exit(0)  # the client has gone, and there is nobody left to tell
 
@@ -190,9 +206,8 @@ class Pipe:
         complain(advice)
         with self._changed:
             self._starting_since = None
-            for item in self._awaited():
-                self._settle(item, advice)
-            self._changed.notify_all()
+            answers = [self._settle(item, advice) for item in self._awaited()]
+        self._tell(answers)
 
     def _send_next(self, daemon: link.Connection) -> None:
         with self._changed:
@@ -221,10 +236,12 @@ class Pipe:
             return
         if opening.is_response(message):
             with self._changed:
-                if self._unanswered.pop(message["id"], None) is None:
-                    return
-                self._changed.notify_all()
-        self._say(line)
+                item = self._unanswered.get(message["id"])
+                if item is not None:
+                    self._close(item)
+            self._tell([line] if item else [])
+        else:
+            self._say(line)
 
     def _broken(self, daemon: link.Connection) -> None:
         """Put back what a new daemon has to be told; fail what the old one was at work on."""
@@ -239,10 +256,10 @@ class Pipe:
                 item.sent = False
             self._queue.extendleft(reversed(again))
             for item in failed:
-                del self._unanswered[item.message["id"]]
-                self._say(opening.failure(item.message, RESTARTED))
+                self._close(item)
             self._changed.notify_all()
         daemon.close()
+        self._tell(opening.failure(item.message, RESTARTED) for item in failed)
 
 
 def lines(receive: "Callable[[], bytes]") -> "Iterator[bytes]":
@@ -265,9 +282,13 @@ def _hello(environ: "Mapping[str, str]") -> bytes:
         folder = os.getcwd()
     except OSError:
         folder = None  # removed under us
-    hello = {"mnemo": "mcp", "version": link.VERSION, "cwd": folder,
-             "project_dir": environ.get("CLAUDE_PROJECT_DIR") or None,
-             "profile": environ.get("MNEMO_PROFILE") or None}
+    hello = {
+        "mnemo": "mcp",
+        "version": link.VERSION,
+        "cwd": folder,
+        "project_dir": environ.get("CLAUDE_PROJECT_DIR") or None,
+        "profile": environ.get("MNEMO_PROFILE") or None,
+    }
     return json.dumps(hello).encode() + b"\n"
 
 
