@@ -16,6 +16,7 @@ from mnemo_mcp.thin import link
 Result = Mapping[str, Any]
 
 _SECONDS = 60.0  # a cold start on a busy machine, and a first search over a large store
+_FAREWELL_SECONDS = 15.0
 _KINDS = ("fact", "event", "state", "decision", "preference", "procedure")
 
 
@@ -134,17 +135,15 @@ def _stop(options: argparse.Namespace) -> None:
 
 
 def _stop_running() -> bool:
-    """End the daemon of this data folder, if one runs, and wait until it is gone."""
+    """End the daemon of this data folder, if one runs, and wait until it has let go of the folder."""
     try:
         pid = int(ask("status", {}, start=False)["pid"])
         ask("stop", {}, start=False)
     except link.NotRunning:
         return False
-    until = time.monotonic() + 10
+    until = time.monotonic() + _FAREWELL_SECONDS
     while time.monotonic() < until:
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, PermissionError):
+        if link.is_free(link.data_folder()):
             return True
         time.sleep(0.02)
     raise Failed(f"The daemon (pid {pid}) does not end. End it with `kill {pid}`.")

@@ -62,7 +62,7 @@ def _loaded(code: str) -> set[str]:
 
 
 def test_command_line_starts_light() -> None:
-    code = "import contextlib, mnemo_mcp.cli\nwith contextlib.suppress(SystemExit): mnemo_mcp.cli.main(['--help'])"
+    code = "from mnemo_mcp.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
     assert not _loaded(code) & HEAVY
 
 
