@@ -32,7 +32,8 @@ _OBJECTS = _parts(
 )
 _REASONS = _parts(
     """a customer lost an order once, the old way cost too much, the auditors asked for it,
-    tests became flaky, two teams disagreed and measured it, the provider changed its limits, an outage in spring showed the need,
+    tests became flaky, two teams disagreed and measured it, the provider changed its limits,
+    an outage in spring showed the need,
     it keeps the on-call nights quiet"""
 )
 
