@@ -30,6 +30,7 @@ from mnemo_mcp.settings import Settings
 _log = logging.getLogger("mnemo")
 
 _FRESH = 8  # memories embedded in an answer's way, about 20 ms each
+_BACKLOG = 64  # vectors; with more to be made an answer waits for none of them and says so
 _BATCH = 64
 _PASSAGES = 3
 
@@ -45,18 +46,23 @@ class Upkeep:
         self._index = index
         self._encoders = encoders
         self._background = background
-        self._embedding = CachedEmbedding(store.vectors)
+        self._ending = threading.Event()
+        self._embedding = CachedEmbedding(store.vectors, self._ending.is_set)
         self._projection: Projection | None = None
         self._relay: Relay | None = None
         self._embed_lock = threading.Lock()
-        self._search_lock = threading.RLock()
+        self._opening = threading.RLock()
+        self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
         self._problem = ""
 
     def before_answer(self) -> None:
         """Embed what was just said; in process, everything that has no vector yet."""
         self._index.catch_up()
-        while self.embed(_FRESH if self._background else _BATCH) and not self._background:
-            pass
+        if not self._background:
+            while self.embed(_BATCH):
+                pass
+        elif self._lacking() <= _BACKLOG:
+            self.embed(_FRESH)
 
     def embed(self, most: int = _BATCH) -> int:
         """Give up to `most` memories of each profile the vectors they lack; how many were given."""
@@ -71,11 +77,11 @@ class Upkeep:
 
     def relay(self) -> int:
         """Carry the next batch to the search tables; how many rows were carried."""
-        with self._search_lock:
+        with self._carrying:
             try:
                 return self._tables()[1].step()
             except StoreDamaged as error:
-                self._rebuild(error)
+                self._rebuild(self._projection, error)
                 return 0
 
     def passages(self, ask: Ask, question: Question, meaning: Meaning | None) -> list[RecalledEpisode]:
@@ -85,8 +91,8 @@ class Upkeep:
                 pass
         projects = None if ask.projects is None else [*ask.projects, ""]
         vector = (meaning.encoder, meaning.vector) if meaning else None
+        projection = self._tables()[0]
         try:
-            projection = self._tables()[0]
             hits = search_episodes(
                 projection,
                 question.words,
@@ -97,7 +103,8 @@ class Upkeep:
                 limit=4 * _PASSAGES,
             )
         except StoreDamaged as error:
-            self._rebuild(error)
+            with self._carrying:
+                self._rebuild(projection, error)
             return []
         except StoreError as error:
             self._problem = str(error)
@@ -107,24 +114,27 @@ class Upkeep:
     def maintain(self) -> None:
         """Compact the search tables and drop versions nobody can be reading any more."""
         older = timedelta(seconds=self._settings.daemon.keep_versions_seconds)
-        with self._search_lock:
+        with self._carrying:
             try:
                 self._tables()[0].maintain(older)
                 self._problem = ""
             except StoreDamaged as error:
-                self._rebuild(error)
+                self._rebuild(self._projection, error)
             except StoreError as error:
                 self._problem = f"Maintenance failed: {error}"
                 _log.warning("%s", self._problem)
 
     def waiting(self) -> dict[str, int]:
         """How much is still to be done."""
-        lacking = sum(
-            len(index.lacking(encoder.id, len(index)))
+        return {"embed": self._lacking(), "relay": self._lag()}
+
+    def _lacking(self) -> int:
+        """How many vectors there are still to be made."""
+        return sum(
+            index.lacks(encoder.id)
             for index in self._index.profiles()
             for encoder in self._encoders.ready_encoders()
         )
-        return {"embed": lacking, "relay": self._lag()}
 
     def _lag(self) -> int:
         """Rows and episodes the search tables do not reflect yet; all of them until the tables are opened."""
@@ -137,24 +147,28 @@ class Upkeep:
         return [problem for problem in (self._problem, relay) if problem]
 
     def close(self) -> None:
-        with self._search_lock, self._embed_lock:
+        self._ending.set()
+        with self._carrying, self._embed_lock:
             self._projection = self._relay = None
 
     def _tables(self) -> tuple[Projection, Relay]:
         """The projection and its relay, made at first use: importing LanceDB takes a second or two."""
-        with self._search_lock:
+        with self._opening:
             if self._projection is None or self._relay is None:
                 dims = {encoder.id: encoder.dims for encoder in self._encoders.ready_encoders()}
                 self._projection = Projection(self._settings.search, dims)
-                self._relay = Relay(self._store, self._projection, self._encoders.ready_encoders)
+                self._relay = Relay(
+                    self._store, self._projection, self._encoders.ready_encoders, self._embedding
+                )
             return self._projection, self._relay
 
-    def _rebuild(self, error: StoreDamaged) -> None:
+    def _rebuild(self, damaged: Projection | None, error: StoreDamaged) -> None:
         """The search tables hold nothing of their own: damaged, they are made anew from the store."""
-        _log.warning("%s It is rebuilt.", error)
-        with self._search_lock:
-            if self._projection is not None:
-                self._projection.reset()
+        with self._opening:
+            if damaged is None or damaged is not self._projection:
+                return  # another thread has seen to it
+            _log.warning("%s It is rebuilt.", error)
+            damaged.reset()
             self._projection = self._relay = None
 
     def _relevant(

@@ -27,7 +27,7 @@ class Index:
         """The index of a profile, up to the last ledger row."""
         self.catch_up()
         with self._lock:
-            return self._profiles.setdefault(name, ProfileIndex())
+            return self._of(name)
 
     def profiles(self) -> list[ProfileIndex]:
         with self._lock:
@@ -38,10 +38,15 @@ class Index:
         with self._lock:
             newest, changed = self._store.truth.changed_since(self._seq)
             for memory in changed:
-                index = self._profiles.setdefault(memory.profile, ProfileIndex())
+                index = self._of(memory.profile)
                 with index.lock:
                     index.apply(memory)
             self._seq = newest
+
+    def _of(self, profile: str) -> ProfileIndex:
+        if profile not in self._profiles:
+            self._profiles[profile] = ProfileIndex()
+        return self._profiles[profile]
 
     def embed(self, encoder: Encoder, embed: Embed, most: int) -> int:
         """Give up to `most` memories a profile the vectors they lack; how many were given."""

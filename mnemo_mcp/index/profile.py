@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from mnemo_mcp.index.vectors import VectorMatrix
 from mnemo_mcp.memory import Memory, same_text
 from mnemo_mcp.words import STOP_WORDS, fold, words
 
-_NAME = re.compile(r"(?<=[^.!?:\s] )\w*[A-Z]\w*|\b\w+[A-Z]\w*\b")
+_NAME = re.compile(r"(?<!\w)(?:[^\WA-Z]+[A-Z]\w*|(?<=[^.!?:\s] )[A-Z]\w*|[A-Z]\w*[A-Z]\w*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,17 @@ class ProfileIndex:
 
     def lacking(self, encoder: str, most: int) -> list[int]:
         """Rows without a vector of this encoder, newest first: what was just said is asked soonest."""
+        return nlargest(most, self._without(encoder))
+
+    def lacks(self, encoder: str) -> int:
+        """How many rows have no vector of this encoder."""
+        with self.lock:
+            return len(self._without(encoder))
+
+    def _without(self, encoder: str) -> set[int]:
         if encoder not in self._lacking:
             self._lacking[encoder] = {row for row, each in enumerate(self.memories) if not each.erased}
-        rows = self._lacking[encoder]
-        return sorted(rows, reverse=True)[:most] if rows else []
+        return self._lacking[encoder]
 
     def attach(self, encoder: str, dims: int, vectors: Mapping[str, tuple[float, bytes]]) -> None:
         """Give memories (by id) their int8 vectors."""

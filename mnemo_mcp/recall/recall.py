@@ -25,6 +25,7 @@ EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode
 NOTHING = "Nothing known about this."
 NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
 NOT_READY = "Vectors are not ready yet: answered from words alone."
+NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`); answered from words alone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ class Recaller:
         index = self._index.profile(ask.profile)
         with index.lock:
             found = self._memories(index, question, meaning, ask)
+            lacking = index.lacks(meaning.encoder) if meaning else 0
+        if lacking:
+            notes = (*notes, f"Vectors of {lacking} memories are not ready yet: words alone find those.")
         kept = tuple(found[: ask.limit])
         passages: list[RecalledEpisode] = []
         if ask.episodes and not any(each.sure and each.status is Status.CURRENT for each in kept):
@@ -104,7 +108,9 @@ class Recaller:
     def _meaning(self, question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
         encoder = self._encoders.for_question(question.text)
         if encoder is None:
-            return None, ((NOT_READY,) if not self._encoders.ready else ())
+            if not self._encoders.ready:
+                return None, (NOT_READY,)
+            return None, ((NO_ENCODER,) if self._encoders.problems else ())
         try:
             return Meaning(encoder.id, encoder.encode([question.text], query=True)[0]), ()
         except ModelError as error:

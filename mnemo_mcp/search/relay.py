@@ -35,13 +35,17 @@ class Relay:
     """
 
     def __init__(
-        self, store: Store, projection: Projection, encoders: Callable[[], Sequence[Encoder]]
+        self,
+        store: Store,
+        projection: Projection,
+        encoders: Callable[[], Sequence[Encoder]],
+        embedding: CachedEmbedding | None = None,
     ) -> None:
         """`encoders` gives those that are ready. Rows carried before one is ready get its vectors later."""
         self._store = store
         self._projection = projection
         self._encoders = encoders
-        self._embedding = CachedEmbedding(store.vectors)
+        self._embedding = embedding or CachedEmbedding(store.vectors)
         self._complete: set[tuple[Table, str]] = set()
         self._problems: list[str] = []
 
