@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Settings
 
-_MEMORIES: tuple[dict[str, str], ...] = (
+_MEMORIES: tuple[Mapping[str, Any], ...] = (
     {
         "kind": "decision",
         "what": "The order service stores its data in PostgreSQL",

@@ -56,6 +56,9 @@ class Operation(StrEnum):
     CLOSE = "close"
     RETRACT = "retract"
     CUT = "cut"
+    MERGE = "merge"
+    UNMERGE = "unmerge"
+    ALIAS = "alias"
     ERASE = "erase"
 
 
@@ -161,12 +164,13 @@ class Memory:
     replaced_by: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     reason: str = ""
+    merged_into: str = ""
     origin: Role = Role.ASSISTANT
     began: Instant = ""
 
     def status(self, at: Instant) -> Status:
         """How this memory stands at `at`, by all that its fold knows."""
-        if self.retracted or self.erased:
+        if self.retracted or self.erased or self.merged_into:
             return Status.RETRACTED
         if any(period.holds(at) for period in self.periods):
             return Status.CURRENT
@@ -186,6 +190,18 @@ class Memory:
     def confidence(self) -> float:
         """0..1, derived: each further episode that supports the claim halves the doubt, from 0.8 on."""
         return round(1 - 0.2 * 0.5 ** max(0, len(self.episodes) - 1), 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A person, system, repository, file ... as its ledger rows and the memories about it make it."""
+
+    id: str
+    profile: str
+    kind: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    merged_into: str = ""
 
 
 @dataclass(frozen=True, slots=True)

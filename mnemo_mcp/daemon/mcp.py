@@ -42,7 +42,8 @@ def server(lookup: Lookup, caller: Caller) -> Server[Any]:
         context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         with anyio.CancelScope(shield=True):  # a write that began is finished, whoever hangs up
-            return await anyio.to_thread.run_sync(called, lookup, caller, params.name, params.arguments)
+            result = await anyio.to_thread.run_sync(called, lookup, caller, params.name, params.arguments)
+        return result
 
     return Server(
         "mnemo",

@@ -13,6 +13,7 @@ from typing import Any
 
 from mnemo_mcp.memory import (
     Claim,
+    Entity,
     EntityRef,
     Instant,
     Kind,
@@ -22,6 +23,7 @@ from mnemo_mcp.memory import (
     Period,
     Role,
     canonical,
+    same_text,
 )
 
 
@@ -81,14 +83,38 @@ def _apply(memory: Memory, row: LedgerRow) -> Memory:
             return replace(memory, periods=without(memory.periods, gap), replaced_by=named, reason=reason)
         case Operation.RETRACT:
             return replace(memory, retracted=True, replaced_by=named, reason=reason)
+        case Operation.MERGE:
+            return replace(memory, merged_into=str(row.body.get("into", "")), reason=reason)
+        case Operation.UNMERGE:
+            given_back = set(row.body.get("episodes", ()))
+            kept = tuple(each for each in memory.episodes if each not in given_back)
+            return replace(memory, merged_into="", episodes=kept or memory.episodes)
         case Operation.ERASE:
             return replace(memory, claim=Claim(""), erased=True, reason="")
-        case Operation.ASSERT:
+        case Operation.ASSERT | Operation.ALIAS:
             return memory  # the same claim asserted twice: the first one counts
+
+
+def fold_entity(entity: Entity, rows: Iterable[LedgerRow], known_at: Instant | None = None) -> Entity:
+    """An entity as its ledger rows make it: further names, and the entity it turned out to be."""
+    aliases: list[str] = []
+    merged_into = ""
+    for row in sorted(rows, key=lambda row: (row.known_at, row.seq)):
+        if known_at is not None and row.known_at > known_at:
+            continue
+        if row.operation is Operation.ALIAS and (alias := str(row.body.get("alias", ""))):
+            aliases += [] if alias in aliases else [alias]
+        elif row.operation is Operation.MERGE:
+            merged_into = str(row.body.get("into", ""))
+        elif row.operation is Operation.UNMERGE:
+            merged_into = ""
+    return replace(entity, aliases=tuple(aliases), merged_into=merged_into)
 
 
 def without(periods: Iterable[Period], gap: Period) -> tuple[Period, ...]:
     """`periods` less `gap`; pieces of no length are not made."""
+    if gap.end is not None and gap.end <= gap.start:
+        return tuple(periods)
     pieces: list[Period] = []
     for period in periods:
         if (gap.end is not None and gap.end <= period.start) or (
@@ -114,6 +140,11 @@ def claim_of(body: Mapping[str, Any]) -> Claim:
     entities = tuple(EntityRef(**each) for each in parts.pop("entities", ()))
     kind = Kind(parts.pop("kind", Kind.FACT))
     return Claim(**{"what": "", **parts}, kind=kind, entities=entities)
+
+
+def field_key(claim: Claim) -> str:
+    """What a claim is the value of, in the form in which it is looked up; "" for a claim that is none."""
+    return f"{same_text(claim.subject)}\x1f{same_text(claim.field)}" if claim.subject and claim.field else ""
 
 
 def state_bytes(memory: Memory) -> bytes:

@@ -67,8 +67,10 @@ CREATE TABLE snapshot (
     id TEXT PRIMARY KEY,
     profile TEXT NOT NULL,
     seq INTEGER NOT NULL,
+    field TEXT NOT NULL,
     state TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshot_by_field ON snapshot (profile, field) WHERE field <> '';
 
 CREATE INDEX snapshot_by_seq ON snapshot (seq);
 
@@ -76,7 +78,16 @@ CREATE TABLE entities (
     id TEXT PRIMARY KEY,
     profile TEXT NOT NULL,
     kind TEXT NOT NULL,
-    name TEXT NOT NULL
+    name TEXT NOT NULL,
+    aliases TEXT NOT NULL DEFAULT '[]',
+    merged_into TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entities_by_merge ON entities (merged_into) WHERE merged_into <> '';
+CREATE TABLE entity_names (
+    profile TEXT NOT NULL,
+    key TEXT NOT NULL,
+    entity TEXT NOT NULL,
+    PRIMARY KEY (profile, key, entity)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE links (
     memory TEXT NOT NULL,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mnemo_mcp.ledger.accounts import Accounts
 from mnemo_mcp.ledger.database import BUSY_SECONDS, Connection, Database
+from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.episodes import Episodes
 from mnemo_mcp.ledger.truth import Truth
 from mnemo_mcp.ledger.vectors import Vectors
@@ -20,6 +21,7 @@ class Store:
     def __init__(self, path: Path, now: datetime, busy_seconds: float = BUSY_SECONDS) -> None:
         self.database = Database(path, now, busy_seconds)
         self.truth = Truth(self.database)
+        self.entities = Entities(self.database)
         self.episodes = Episodes(self.database)
         self.accounts = Accounts(self.database)
         self.work = Work(self.database)

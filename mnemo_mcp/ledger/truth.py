@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mnemo_mcp.errors import LedgerConflict, NotFound, Refused
 from mnemo_mcp.ledger.database import Connection, Database
-from mnemo_mcp.ledger.fold import fold, memory_of, state_bytes
+from mnemo_mcp.ledger.entities import Entities
+from mnemo_mcp.ledger.fold import field_key, fold, memory_of, state_bytes
 from mnemo_mcp.memory import (
-    EntityRef,
+    Claim,
     Instant,
     LedgerRow,
     Memory,
     Operation,
     canonical,
     identity,
-    same_text,
 )
 
 _COLUMNS = "id, profile, memory, operation, body, valid_from, valid_to, known_at, source, cause, episodes"
+
+_BODY = 4  # its place among the columns
 
 
 def ledger_row(
@@ -59,6 +62,7 @@ class Truth:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._entities = Entities(database)
 
     def append(self, tx: Connection, rows: Iterable[LedgerRow], recorded_at: Instant) -> int:
         """Append `rows` and bring the snapshot along; how many were new.
@@ -67,20 +71,23 @@ class Truth:
         other content.
         """
         touched: dict[str, int] = {}
+        new = 0
         for row in rows:
             if seq := self._insert(tx, row, recorded_at):
+                new += 1
                 touched[row.memory] = seq
                 if row.operation is Operation.ERASE:
                     tx.execute("UPDATE ledger SET body = '{}' WHERE memory = ?", (row.memory,))
-        for memory, seq in touched.items():
-            self._refold(tx, memory, seq)
-        return len(touched)
+        for about, seq in touched.items():
+            self._refold(tx, about, seq)
+        return new
 
     def _insert(self, tx: Connection, row: LedgerRow, recorded_at: Instant) -> int:
         values = _values(row)
         found = tx.execute(f"SELECT {_COLUMNS} FROM ledger WHERE id = ?", (row.id,)).fetchone()
         if found is not None:
-            if found == values or found[4] == "{}":
+            erased = found[_BODY] == "{}" and _bodiless(found) == _bodiless(values)
+            if found == values or erased:
                 return 0
             raise LedgerConflict(f"The ledger holds {row.id} with other content.", "Run `mnemo doctor`.")
         cursor = tx.execute(
@@ -89,35 +96,18 @@ class Truth:
         )
         return int(cursor.lastrowid or 0)
 
-    def _refold(self, tx: Connection, memory_id: str, seq: int) -> None:
-        memory = fold(_rows(tx, "WHERE memory = ? ORDER BY seq", (memory_id,)))
-        if memory is None:
-            return
-        tx.execute(
-            "INSERT INTO snapshot (id, profile, seq, state) VALUES (?,?,?,?)"
-            " ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, state = excluded.state",
-            (memory.id, memory.profile, seq, state_bytes(memory).decode()),
-        )
-        self._relink(tx, memory)
-
-    def _relink(self, tx: Connection, memory: Memory) -> None:
-        tx.execute("DELETE FROM links WHERE memory = ?", (memory.id,))
-        tx.execute("DELETE FROM citations WHERE memory = ?", (memory.id,))
-        if memory.erased:
-            tx.execute("DELETE FROM entities WHERE id NOT IN (SELECT entity FROM links)")
-            return
-        for entity in memory.claim.entities:
-            name = entity_id(memory.profile, entity)
+    def _refold(self, tx: Connection, about: str, seq: int) -> None:
+        rows = list(_rows(tx, "WHERE memory = ? ORDER BY seq", (about,)))
+        if about.startswith("n"):
+            self._entities.refold(tx, about, rows)
+        elif memory := fold(rows):
             tx.execute(
-                "INSERT INTO entities VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
-                (name, memory.profile, entity.kind, entity.name),
+                "INSERT INTO snapshot (id, profile, seq, field, state) VALUES (?,?,?,?,?)"
+                " ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, field = excluded.field,"
+                " state = excluded.state",
+                (memory.id, memory.profile, seq, field_key(memory.claim), state_bytes(memory).decode()),
             )
-            tx.execute(
-                "INSERT INTO links VALUES (?,?,?) ON CONFLICT DO NOTHING", (memory.id, name, entity.role)
-            )
-        tx.executemany(
-            "INSERT INTO citations VALUES (?,?)", [(episode, memory.id) for episode in memory.episodes]
-        )
+            self._entities.link(tx, memory)
 
     def get(self, memory_id: str, profile: str) -> Memory:
         """The memory with this id or unique beginning of one. Raises `NotFound`, `Refused`."""
@@ -167,13 +157,27 @@ class Truth:
             )
             return [memory_of(json.loads(state)) for (state,) in rows]
 
+    def of_field(self, tx: Connection, claim: Claim, profile: str) -> list[Memory]:
+        """The memories that are values of the same subject and field, under any name of the subject."""
+        names = self._entities.names(tx, profile, claim.subject)
+        keys = [field_key(replace(claim, subject=name)) for name in names]
+        found = (
+            tx.execute(
+                "SELECT state FROM snapshot WHERE profile = ? AND field = ? ORDER BY id", (profile, key)
+            )
+            for key in sorted(set(keys))
+        )
+        return [memory_of(json.loads(state)) for rows in found for (state,) in rows]
+
     def rebuild(self) -> None:
         """Fold the whole ledger anew into the snapshot."""
         with self._database.write() as tx:
-            for table in ("snapshot", "links", "citations", "entities"):
+            for table in ("snapshot", "links", "citations", "entity_names", "entities"):
                 tx.execute(f"DELETE FROM {table}")
-            for memory, seq in tx.execute("SELECT memory, max(seq) FROM ledger GROUP BY memory").fetchall():
-                self._refold(tx, memory, seq)
+            # memories come before entities: the letters of their ids are in that order
+            about = "SELECT memory, max(seq) FROM ledger GROUP BY memory ORDER BY memory"
+            for name, seq in tx.execute(about).fetchall():
+                self._refold(tx, name, seq)
 
     def check(self) -> list[str]:
         """Where the snapshot is not the fold of the ledger, in words."""
@@ -188,11 +192,6 @@ class Truth:
         return problems + [f"the snapshot holds {each}, the ledger does not" for each in stored]
 
 
-def entity_id(profile: str, entity: EntityRef) -> str:
-    """The id of an entity: same profile, kind and name (case and spacing aside) are the same entity."""
-    return identity("n", profile, entity.kind, same_text(entity.name))
-
-
 def _found(connection: Connection, memory_id: str, profile: str) -> Memory:
     states = [json.loads(state) for state in matching(connection, "snapshot", "state", memory_id, profile)]
     if not states:
@@ -204,7 +203,7 @@ def _found(connection: Connection, memory_id: str, profile: str) -> Memory:
 
 
 def matching(connection: Connection, table: str, column: str, name: str, profile: str) -> list[str]:
-    """`column` of the row whose id is `name`, else of at most 10 whose id begins with its 6 or more letters."""
+    """`column` of the row whose id is `name`, else of at most 10 whose id begins with it (6 letters on)."""
     exact = connection.execute(
         f"SELECT {column} FROM {table} WHERE id = ? AND profile = ?", (name, profile)
     ).fetchall()
@@ -215,6 +214,10 @@ def matching(connection: Connection, table: str, column: str, name: str, profile
         (name, name + "\x7f", profile),
     )
     return [row[0] for row in rows]
+
+
+def _bodiless(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*values[:_BODY], *values[_BODY + 1 :])
 
 
 def _values(row: LedgerRow) -> tuple[Any, ...]:
