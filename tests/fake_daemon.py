@@ -133,7 +133,8 @@ class FakeDaemon:
 
     def _answers(self, message: dict[str, Any]) -> list[Any]:
         identity, method = message.get("id"), message.get("method")
-        params = message.get("params") or {}
+        given = message.get("params")
+        params = given if isinstance(given, dict) else {}
         if params.get("name") == "never":
             return []
         if method == "tools/call":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -233,8 +234,13 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a dead one that nobody has collected yet does not)."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    """Whether any thread of a process runs (a dead one that nobody has collected yet does not)."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return any(map(_runs, Path(f"/proc/{pid}/task").iterdir()))
+    return False
+
+
+def _runs(task: Path) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return "\nState:\tZ" not in (task / "status").read_text()
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -248,6 +249,17 @@ def test_new_daemon_is_told_what_the_old_one_knew(place: Place) -> None:
         call("echo", 3, "again"),
     ]
     assert client.close() == (0, [], "")
+
+
+def test_call_that_no_daemon_has_heard_is_put_to_the_next(place: Place) -> None:
+    daemon = place.daemon(manner="hang")
+    client = place.pipe()
+    client.send(HELLO, GREETED, call("echo", 1, "one"))
+    assert [client.receive()["id"], text_of(client.receive())] == [0, "one"]
+    daemon.sessions[0].connection.shutdown(socket.SHUT_RD)  # as in the moment before its end is seen
+    client.send(call("echo", 2, "two"))
+    assert text_of(client.receive()) == "two"
+    assert daemon.sessions[1].messages == [HELLO, GREETED, call("echo", 2, "two")]
 
 
 def test_requests_other_than_calls_fail_as_errors_and_cancelled_ones_not_at_all(place: Place) -> None:

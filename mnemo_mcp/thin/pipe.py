@@ -48,7 +48,7 @@ class Item:
 
 
 class Pipe:
-    """One session. `run` reads the client, one thread writes to the daemon and one reads from it.
+    """One session. `run` reads the client, one thread brings up, feeds and buries daemons, one hears each.
 
     Every line of the client waits in `_queue` until it is sent. A request is in `_unanswered` until the
     client's answer is certain, whoever gives it; an answer to anything else is not passed on. `_untold`
@@ -63,6 +63,7 @@ class Pipe:
         self._changed = threading.Condition()
         self._saying = threading.Lock()
         self._daemon: link.Connection | None = None
+        self._ended: link.Connection | None = None
         self._starting_since: float | None = None
         self._queue: deque[Item] = deque()
         self._unanswered: dict[str | int, Item] = {}
@@ -160,12 +161,19 @@ class Pipe:
     def _feed(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._awaited() if self._daemon is None else self._queue)
-                daemon = self._daemon
+                self._changed.wait_for(self._has_work)
+                daemon, ended = self._daemon, self._ended
             if daemon is None:
                 self._bring_up()
+            elif ended is daemon:
+                self._bury(daemon)
             else:
                 self._send_next(daemon)
+
+    def _has_work(self) -> bool:
+        if self._daemon is None:
+            return bool(self._awaited())
+        return bool(self._queue) or self._ended is self._daemon
 
     def _bring_up(self) -> None:
         with self._changed:
@@ -211,15 +219,18 @@ class Pipe:
 
     def _send_next(self, daemon: link.Connection) -> None:
         with self._changed:
-            if self._daemon is not daemon or not self._queue:
+            if not self._queue:
                 return
             item = self._queue.popleft()
             item.sent = True
             self._changed.notify_all()
         try:
             daemon.sendall(item.line + b"\n")
-        except OSError:
-            self._broken(daemon)
+        except OSError:  # without its end no daemon has heard it
+            with self._changed:
+                item.sent = False
+                self._queue.appendleft(item)
+            self._bury(daemon)
 
     def _listen(self, daemon: link.Connection, incoming: "Iterator[bytes]") -> None:
         try:
@@ -227,7 +238,9 @@ class Pipe:
                 self._from_daemon(line)
         except OSError:
             pass  # a daemon killed hard; like one that closed
-        self._broken(daemon)
+        with self._changed:
+            self._ended = daemon
+            self._changed.notify_all()
 
     def _from_daemon(self, line: bytes) -> None:
         message = opening.parse(line)
@@ -243,11 +256,9 @@ class Pipe:
         else:
             self._say(line)
 
-    def _broken(self, daemon: link.Connection) -> None:
+    def _bury(self, daemon: link.Connection) -> None:
         """Put back what a new daemon has to be told; fail what the old one was at work on."""
         with self._changed:
-            if self._daemon is not daemon:
-                return
             self._daemon = None
             subscriptions = [item for item in self._unanswered.values() if item.method == opening.LISTEN]
             again = [item for item in [*self._handshake, *subscriptions] if item.sent]
