@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
 from mnemo_mcp.capture.episodes import Arrival, prompt_episode, turn_episodes
-from mnemo_mcp.capture.inbox import waiting
+from mnemo_mcp.capture.inbox import refused, waiting
 from mnemo_mcp.capture.payload import HookCall, clean, read_call
 from mnemo_mcp.capture.project import project_of
 from mnemo_mcp.capture.transcript import transcript_roots
-from mnemo_mcp.errors import MnemoError, Refused, SettingsError
+from mnemo_mcp.errors import MnemoError, Refused
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.inject.clients import hook_output
 from mnemo_mcp.inject.injector import Injector, Occasion
@@ -34,13 +34,18 @@ from mnemo_mcp.memory import (
     Memory,
     Outcome,
     instant,
+    same_text,
 )
+from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.recall import Ask, Recaller
-from mnemo_mcp.times import Clock, local_zone, parse_instant, system_clock
+from mnemo_mcp.thin.moments import SECONDS
+from mnemo_mcp.times import Clock, offset_of, parse_instant, system_clock, zone_named
 from mnemo_mcp.upkeep import Upkeep
+
+_log = logging.getLogger("mnemo")
 
 EVERYWHERE = "*"
 """As a project: all of the profile's projects."""
@@ -65,7 +70,7 @@ class Service:
             prepare(settings.home)
         self.settings = settings
         self.clock = clock
-        self.zone = _zone(settings.zone)
+        self.zone = zone_named(settings.zone)
         self.encoders = EncoderPair(settings.encoders)
         self._ownership = None if owned else Ownership(settings.home)
         try:
@@ -78,7 +83,7 @@ class Service:
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self._writing = Writing(self.store, self.index)
         count = TokenCounter(settings.budgets.token_scale).count
-        self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count)
+        self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
         self._closing = threading.Lock()
         self._closed = False
 
@@ -138,6 +143,8 @@ class Service:
         when: str = "",
         kind: str = "fact",
         entities: Sequence[EntityRef] = (),
+        subject: str = "",
+        field: str = "",
         valid_from: str | None = None,
         valid_to: str | None = None,
         replaces: Sequence[str] = (),
@@ -149,18 +156,24 @@ class Service:
         session: str = "remember",
         by: str = "agent",
     ) -> Outcome:
-        """Store one claim. `at` is when it was said, now if left out; times are read in the person's zone."""
+        """Store one claim. `at` is when it was said, now if left out; times are read as of then and there.
+
+        `subject` and `field` name what the claim is the value of (Ivan, city): values never overlap in time.
+        """
         parts = {"what": what, "why": why, "how": how, "who": who, "where": where, "when": when}
         claim = Claim(
             **{name: clean(part) for name, part in parts.items()},
             kind=_kind(kind),
-            entities=tuple(entities),
+            entities=_with_subject(entities, clean(subject).strip()),
+            subject=clean(subject).strip(),
+            field=clean(field).strip(),
         )
+        writer = self._writer(profile, project, client, session, by, at)
         return self._writing.remember(
             claim,
-            self._writer(profile, project, client, session, by, at),
-            valid_from=self._instant(valid_from),
-            valid_to=self._instant(valid_to),
+            writer,
+            valid_from=self._instant(valid_from, writer),
+            valid_to=self._instant(valid_to, writer),
             replaces=replaces,
             correction=correction,
         )
@@ -227,6 +240,7 @@ class Service:
             instant(received or self.clock()),
             self._now(),
             self.zone,
+            instant(received + timedelta(seconds=SECONDS.get(moment, 0))) if received else None,
         )
         match moment:
             case "session-open":
@@ -238,7 +252,7 @@ class Service:
         return ""
 
     def session_open(self, call: HookCall, arrival: Arrival) -> str:
-        return self._injector.session_open(call, Occasion(arrival.profile, arrival.project, self._now()))
+        return self._injector.session_open(call, self._occasion(arrival))
 
     def pre_message(self, call: HookCall, arrival: Arrival) -> str:
         prompt = None if call.subagent else prompt_episode(call, arrival)
@@ -246,11 +260,11 @@ class Service:
             with self.store.write() as tx:
                 self.store.episodes.add(tx, [prompt])
         self.upkeep.before_answer()
-        occasion = Occasion(arrival.profile, arrival.project, self._now(), prompt.id if prompt else "")
-        return self._injector.pre_message(call, occasion)
+        return self._injector.pre_message(call, self._occasion(arrival, prompt.id if prompt else ""))
 
     def turn_end(self, call: HookCall, arrival: Arrival) -> None:
-        episodes = turn_episodes(call, arrival, transcript_roots(self.settings.transcript_roots))
+        roots = transcript_roots(self.settings.transcript_roots)
+        episodes = turn_episodes(call, arrival, roots, self.store.episodes.many)
         with self.store.write() as tx:
             self.store.episodes.add(tx, episodes)
             if episodes:
@@ -269,7 +283,7 @@ class Service:
             "episodes": self.store.episodes.count(profile),
             "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
             "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
-            "problems": [*self.encoders.problems, *self.upkeep.problems()],
+            "problems": [*self.encoders.problems, *self.upkeep.problems(), *self._inbox_problems()],
         }
 
     def check(self, *, repair: bool = False) -> list[str]:
@@ -283,8 +297,12 @@ class Service:
         taken = 0
         for each in waiting(self.settings.inbox):
             received = datetime.fromtimestamp(each.received_ns / 1e9, UTC)
-            self.hook(each.client, each.moment, each.read(), received, each.profile or None)
-            each.done()
+            try:
+                self.hook(each.client, each.moment, each.read(), received, each.profile or None)
+                each.done()
+            except Refused as error:
+                _log.warning("%s in the inbox is set aside: %s", each.path.name, error)
+                each.set_aside()
             taken += 1
         return taken
 
@@ -304,9 +322,17 @@ class Service:
     ) -> None:
         self.close()
 
+    def _inbox_problems(self) -> list[str]:
+        inbox = self.settings.inbox
+        count = refused(inbox)
+        return [f"{count} payloads of hooks were refused and lie in {inbox}."] if count else []
+
     def _release(self) -> None:
         if self._ownership is not None:
             self._ownership.release()
+
+    def _occasion(self, arrival: Arrival, prompt: str = "") -> Occasion:
+        return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by)
 
     def _framed(self, call: HookCall, text: str) -> str:
         return hook_output(call, text) if text else ""
@@ -315,27 +341,31 @@ class Service:
         self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None
     ) -> Writer:
         known = self._instant(at) or self._now()
-        return Writer(self._profile(profile), project, client, session, known, self._now(), self.zone, by)
+        zone = offset_of(at or "") or self.zone
+        return Writer(self._profile(profile), project, client, session, known, self._now(), zone, by)
 
     def _profile(self, profile: str | None) -> str:
         if profile is not None and not profile.strip():
             raise Refused("The profile has no name.", "Leave it out or name one.")
         return profile or self.settings.profile
 
-    def _instant(self, text: str | None) -> Instant | None:
-        return parse_instant(text, self.zone, self.clock()) if text else None
+    def _instant(self, text: str | None, said: Writer | None = None) -> Instant | None:
+        """A time as meant now, or when and where something was `said`."""
+        if not text:
+            return None
+        if said is None:
+            return parse_instant(text, self.zone, self.clock())
+        return parse_instant(text, said.zone, moment_of(said.known_at))
 
     def _now(self) -> Instant:
         return instant(self.clock())
 
 
-def _zone(name: str) -> tzinfo:
-    if not name:
-        return local_zone()
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise SettingsError(f"There is no time zone {name!r}.", "Use a name like Europe/Madrid.") from None
+def _with_subject(entities: Sequence[EntityRef], subject: str) -> tuple[EntityRef, ...]:
+    """What a claim is a value of is an entity it is about."""
+    named = {same_text(each.name) for each in entities}
+    extra = (EntityRef(subject),) if subject and same_text(subject) not in named else ()
+    return (*entities, *extra)
 
 
 def _kind(name: str) -> Kind:

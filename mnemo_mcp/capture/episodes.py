@@ -2,58 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 
 from mnemo_mcp.capture.payload import HookCall, is_notice
 from mnemo_mcp.capture.redaction import redact
-from mnemo_mcp.capture.transcript import readable, turn_lines
+from mnemo_mcp.capture.transcript import Line, readable, turn_lines
 from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.memory import Episode, Instant, Role, instant
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The circumstances under which episodes arrive."""
+    """The circumstances under which episodes arrive. `answer_by`: whoever asks waits no longer than that."""
 
     profile: str
     project: str
     received_at: Instant
     recorded_at: Instant
     zone: tzinfo
+    answer_by: Instant | None = None
+
+
+Stored = Callable[[Iterable[str]], Container[str]]
+"""Which of some episodes, by id, are stored already."""
 
 
 def prompt_episode(call: HookCall, arrival: Arrival) -> Episode | None:
     """The prompt of a pre-message call as an episode; a machine's notice keeps its own role."""
     if not call.prompt or not call.prompt.strip():
         return None
-    role = Role.NOTICE if is_notice(call.prompt) else Role.PERSON
-    return _episode(call, arrival, role, call.prompt, arrival.received_at)
+    return _episode(call, arrival, _speaker(call.prompt), _safe(call.prompt), arrival.received_at)
 
 
-def turn_episodes(call: HookCall, arrival: Arrival, roots: Sequence[Path]) -> list[Episode]:
+def turn_episodes(call: HookCall, arrival: Arrival, roots: Sequence[Path], stored: Stored) -> list[Episode]:
     """What a finished turn brings: the prompt and tool results of its transcript, and the final answer."""
     found = []
     if path := readable(call.transcript, roots):
         for line in turn_lines(path, call.turn):
-            role = Role.NOTICE if line.role == "person" and is_notice(line.text) else Role(line.role)
-            source = line.id if role is Role.TOOL else ""
-            found.append(_episode(call, arrival, role, line.text, _time(line.at, arrival), source))
+            found += _told(call, arrival, line, stored)
     if call.answer.strip():
-        found.append(_episode(call, arrival, Role.ASSISTANT, call.answer, arrival.received_at))
+        found.append(_episode(call, arrival, Role.ASSISTANT, _safe(call.answer), arrival.received_at))
     return found
+
+
+def _told(call: HookCall, arrival: Arrival, line: Line, stored: Stored) -> list[Episode]:
+    """The episode of one line, unless it was stored under the turn that ran when it was typed."""
+    text, at = _safe(line.text), _time(line.at, arrival)
+    if line.role == "tool":
+        return [_episode(call, arrival, Role.TOOL, text, at, line.id)]
+    role = _speaker(line.text)
+    queued = [
+        _episode(replace(call, turn=turn), arrival, role, text, at).id
+        for turn in line.earlier
+        if turn != call.turn
+    ]
+    there = stored(queued)
+    return [] if any(each in there for each in queued) else [_episode(call, arrival, role, text, at)]
+
+
+def _speaker(prompt: str) -> Role:
+    return Role.NOTICE if is_notice(prompt) else Role.PERSON
+
+
+def _safe(text: str) -> str:
+    return redact(text)[0]
 
 
 def _episode(
     call: HookCall, arrival: Arrival, role: Role, text: str, at: Instant, source: str = ""
 ) -> Episode:
-    kept, _ = redact(text)
     return new_episode(
         arrival.profile,
         role,
-        kept,
+        text,
         client=call.client,
         session=call.session,
         project=arrival.project,
@@ -68,5 +92,5 @@ def _episode(
 def _time(text: str, arrival: Arrival) -> Instant:
     try:
         return instant(datetime.fromisoformat(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         return arrival.received_at

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from mnemo_mcp.thin.inbox import read_name
 
+_SET_ASIDE = ".refused"
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -25,9 +27,18 @@ class Waiting:
     def done(self) -> None:
         self.path.unlink(missing_ok=True)
 
+    def set_aside(self) -> None:
+        """Keep what cannot be taken in as it is, without trying it again."""
+        self.path.rename(f"{self.path}{_SET_ASIDE}")
+
 
 def waiting(folder: Path) -> Iterator[Waiting]:
     """What waits in the inbox, oldest first. Files that no hook of ours has written are left alone."""
     for path in sorted(folder.glob("*.json")):
         if name := read_name(path.name):
             yield Waiting(path, *name)
+
+
+def refused(folder: Path) -> int:
+    """How many payloads could not be taken in."""
+    return len([*folder.glob(f"*{_SET_ASIDE}")])

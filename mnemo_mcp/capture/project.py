@@ -20,7 +20,7 @@ def project_of(folder: str | None) -> str:
     try:
         path = Path(folder).resolve()
         git = _repository(path)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):  # unreadable, a loop of links, or a .git that is none
         return folder
     if git is None:
         return str(path)

@@ -7,25 +7,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mnemo_mcp.capture.payload import clean
 
-_TAIL_BYTES = 4 << 20  # a turn's records are at the end; request bodies in between are large
+_TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in between are large
 _RESULT_CHARACTERS = 20_000
+_EARLIER_TURNS = 16  # more than prompts ever wait in a client's queue
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing a transcript tells of a turn. `at` is the client's own time, "" without one."""
+    """One thing a transcript tells of a turn. `at` is the client's own time, "" without one.
+
+    A prompt typed while an earlier turn ran was announced under the id of that one: `earlier` are the
+    turns, nearest first, that may have run since the same was last asked.
+    """
 
     role: str
     text: str
     at: str
     id: str
+    earlier: tuple[str, ...] = ()
 
 
 def transcript_roots(extra: Iterable[str] = (), environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -45,29 +51,33 @@ def readable(path: str, roots: Iterable[Path]) -> Path | None:
         inside = any(real.is_relative_to(root.resolve()) for root in roots)
     except (OSError, RuntimeError):
         return None
-    return real if inside and real.is_file() else None
+    return real if inside and real.is_file() and os.access(real, os.R_OK) else None
 
 
 def turn_lines(path: Path, turn: str) -> list[Line]:
     """The person's prompt and the tool results of one turn (the last one if `turn` is ""), in order."""
-    records = [each for each in _records(path) if not each.get("isSidechain")]
-    begin = next((place for place in reversed(range(len(records))) if _opens(records[place], turn)), None)
+    records: list[dict[str, Any]] = []
+    begin = None
+    for tail in _TAIL_BYTES:
+        records = [each for each in _records(path, tail) if not each.get("isSidechain")]
+        begin = _begin(records, turn)
+        if begin is not None and not _blocks(records[begin], "tool_result"):
+            break  # the turn is there from its prompt on
     if begin is None:
         return []
-    turn_records = records[begin:]
-    own = _own_calls(turn_records)
-    lines = [Line("person", clean(records[begin]["message"]["content"]), *_mark(records[begin]))]
-    for record in turn_records[1:]:
-        if _is_prompt(record):
-            break
-        lines += _results(record, own)
+    rest = records[begin:]
+    end = next((place for place, each in enumerate(rest) if place and _ends(each, turn)), len(rest))
+    own = _own_calls(rest[:end])
+    lines: list[Line] = []
+    for place, record in enumerate(rest[:end], begin):
+        lines += [_prompt(records, place)] if _is_prompt(record) else _results(record, own)
     return lines
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: Path, tail: int) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
+        file.seek(max(0, size - tail))
         for line in file:
             try:
                 record = json.loads(line)
@@ -77,8 +87,32 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def _opens(record: Mapping[str, Any], turn: str) -> bool:
-    return _is_prompt(record) and (not turn or record.get("promptId") == turn)
+def _begin(records: Sequence[Mapping[str, Any]], turn: str) -> int | None:
+    """Where a turn begins, which need not be with a prompt: commands and pictures begin turns too."""
+    if turn:
+        return next((place for place, each in enumerate(records) if _of(each) == turn), None)
+    return next((place for place in reversed(range(len(records))) if _is_prompt(records[place])), None)
+
+
+def _ends(record: Mapping[str, Any], turn: str) -> bool:
+    return _is_prompt(record) and (not turn or _of(record) != turn)
+
+
+def _of(record: Mapping[str, Any]) -> str:
+    """The turn a record of the person's side belongs to."""
+    turn = record.get("promptId")
+    return turn if record.get("type") == "user" and isinstance(turn, str) else ""
+
+
+def _prompt(records: Sequence[Mapping[str, Any]], place: int) -> Line:
+    text = records[place]["message"]["content"]
+    earlier: dict[str, None] = {}
+    for record in reversed(records[:place]):
+        if _is_prompt(record) and record["message"]["content"] == text:
+            break
+        earlier[_of(record)] = None
+    at, name = _mark(records[place])
+    return Line("person", clean(text), at, name, tuple(turn for turn in earlier if turn)[:_EARLIER_TURNS])
 
 
 def _is_prompt(record: Mapping[str, Any]) -> bool:
@@ -89,7 +123,7 @@ def _is_prompt(record: Mapping[str, Any]) -> bool:
         and isinstance(message.get("content"), str)
         and not record.get("isMeta")
         and not record.get("isCompactSummary")
-        and not message["content"].startswith(("<command-name>", "<local-command-"))
+        and not message["content"].startswith(("<command-", "<local-command-"))
     )
 
 
@@ -116,9 +150,8 @@ def _results(record: Mapping[str, Any], own: set[str]) -> list[Line]:
     for block in _blocks(record, "tool_result"):
         text = _plain(block.get("content"))
         if text.strip() and str(block.get("tool_use_id")) not in own:
-            lines.append(
-                Line("tool", clean(text[:_RESULT_CHARACTERS]), at, str(block.get("tool_use_id") or name))
-            )
+            source = clean(str(block.get("tool_use_id") or name))
+            lines.append(Line("tool", clean(text[:_RESULT_CHARACTERS]), at, source))
     return lines
 
 

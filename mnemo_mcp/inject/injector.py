@@ -17,6 +17,7 @@ from mnemo_mcp.memory import Instant, Kind, Memory, Role, Status, instant, momen
 from mnemo_mcp.recall.question import read
 from mnemo_mcp.recall.recall import Ask, Recaller
 from mnemo_mcp.settings import Budgets
+from mnemo_mcp.times import Clock
 
 _STANDING = (Kind.PREFERENCE, Kind.DECISION, Kind.STATE)
 _MOST_AT_OPENING = 12
@@ -25,12 +26,16 @@ _MOST_BEFORE_MESSAGE = 5
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Whose session it is, in which project, when, and which prompt (episode id) it answers."""
+    """Whose session it is, in which project, when, and which prompt (episode id) it answers.
+
+    A hook that got no answer by `answer_by` has left; what it is told then, nobody reads.
+    """
 
     profile: str
     project: str
     now: Instant
     prompt: str = ""
+    answer_by: Instant | None = None
 
     @property
     def projects(self) -> frozenset[str]:
@@ -41,13 +46,20 @@ class Injector:
     """Chooses, renders and accounts for what a hook says."""
 
     def __init__(
-        self, store: Store, index: Index, recaller: Recaller, budgets: Budgets, count: Count
+        self,
+        store: Store,
+        index: Index,
+        recaller: Recaller,
+        budgets: Budgets,
+        count: Count,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._index = index
         self._recaller = recaller
         self._budgets = budgets
         self._count = count
+        self._clock = clock
 
     def session_open(self, call: HookCall, occasion: Occasion) -> str:
         """What a colleague would say at the door: standing decisions, preferences, states still true."""
@@ -120,14 +132,16 @@ class Injector:
         most = _MOST_AT_OPENING if call.moment == "session-open" else _MOST_BEFORE_MESSAGE
         left = self._budgets.session_tokens - accounts.spent(tx, occasion.profile, call.session)
         said = Block("", 0, ())
-        if fresh:
+        late = occasion.answer_by is not None and instant(self._clock()) > occasion.answer_by
+        if fresh and not late:
             said = block(
                 fresh[:most],
                 self._count,
                 min(self._budgets.block_tokens, left),
                 self._budgets.block_characters,
             )
-        reason = "" if said.memories else _why_silent(memories, fresh, nothing)
+        silent = "the hook had stopped waiting" if late else _why_silent(memories, fresh, nothing)
+        reason = "" if said.memories else silent
         accounts.record(
             tx,
             Injection(

@@ -22,7 +22,7 @@ def read_name(name: str) -> "tuple[int, str, str, str] | None":
     if not name.endswith(".json") or len(parts) != 4 or not (parts[0] + parts[1]).isdecimal():
         return None
     try:
-        return int(parts[0]), parts[2], parts[3], os.fsdecode(bytes.fromhex(profile))
+        return int(parts[0]), parts[2], parts[3], bytes.fromhex(profile).decode("utf-8", "replace")
     except ValueError:
         return None
 
