@@ -1,16 +1,18 @@
-"""Admission: one claim and what its writer says it replaces become ledger rows.
+"""Admission: one claim, what its writer says it replaces and what it must not overlap become ledger rows.
 
 The world changed: the old memory is closed. We were wrong: it is retracted. A late fact about the past:
 the old memory is cut around it. A claim that is already known and live is confirmed, not stored twice.
+Values of one subject and field never overlap: a new one takes its time from those that held it, and one that
+is told late and without an end holds until the next value that is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mnemo_mcp.errors import Refused
-from mnemo_mcp.ledger.fold import claim_body
+from mnemo_mcp.ledger.fold import claim_body, without
 from mnemo_mcp.ledger.truth import ledger_row
 from mnemo_mcp.memory import (
     Claim,
@@ -19,8 +21,8 @@ from mnemo_mcp.memory import (
     Memory,
     Operation,
     Outcome,
+    Period,
     Role,
-    Status,
     identity,
     same_text,
 )
@@ -42,7 +44,8 @@ class Proposal:
     replaces: tuple[Memory, ...] = ()
     correction: bool = False
     reason: str = ""
-    same: Sequence[Memory] = field(default_factory=tuple)
+    same: Sequence[Memory] = ()
+    same_field: Sequence[Memory] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +64,56 @@ def admit(proposal: Proposal) -> Admitted:
             f"The period ends ({proposal.valid_to}) before or when it begins ({start}).",
             "Give valid_from earlier than valid_to; the end is not part of the period.",
         )
-    if not proposal.replaces and (known := _known(proposal, start)):
+    period = Period(start, proposal.valid_to or _next_value(proposal, start))
+    if not proposal.replaces and (known := _known(proposal, period)):
         return _confirmed(proposal, known)
-    return _asserted(proposal, start)
+    return _asserted(proposal, period)
 
 
-def _known(proposal: Proposal, start: Instant) -> Memory | None:
+def _next_value(proposal: Proposal, start: Instant) -> Instant | None:
+    """When the next known value of the same subject and field begins, which a late fact does not outlast."""
+    replaced = {memory.id for memory in proposal.replaces}
+    later = (
+        period.start
+        for memory in proposal.same_field
+        if memory.id not in replaced and not _gone(memory)
+        for period in memory.periods
+        if period.start > start
+    )
+    return min(later, default=None)
+
+
+def _known(proposal: Proposal, period: Period) -> Memory | None:
     """The live memory that says the very same of the same time."""
     for memory in proposal.same:
         alike = _content(memory.claim) == _content(proposal.claim) and memory.project == proposal.project
-        dated = proposal.valid_from is None or memory.valid_from == start
-        if alike and dated and memory.valid_to == proposal.valid_to and _live(memory):
+        if alike and not _gone(memory) and _covers(memory, period, dated=proposal.valid_from is not None):
             return memory
     return None
+
+
+def _covers(memory: Memory, period: Period, *, dated: bool) -> bool:
+    """Whether a memory holds in all of a period; said without a date, it is said of the present."""
+    for held in memory.periods:
+        begins = held.start <= period.start
+        if begins and held.end == period.end and (held.start == period.start or not dated):
+            return True
+        if begins and dated and _ends_within(period, held):
+            return True
+    return False
+
+
+def _ends_within(period: Period, held: Period) -> bool:
+    return held.end is None or (period.end is not None and period.end <= held.end)
+
+
+def _gone(memory: Memory) -> bool:
+    return memory.retracted or memory.erased or bool(memory.merged_into)
 
 
 def _content(claim: Claim) -> tuple[str, ...]:
     parts = (claim.what, claim.why, claim.how, claim.who, claim.where, claim.when)
     return (*map(same_text, parts), claim.kind)
-
-
-def _live(memory: Memory) -> bool:
-    return memory.status(memory.valid_from) is Status.CURRENT
 
 
 def _confirmed(proposal: Proposal, known: Memory) -> Admitted:
@@ -102,23 +133,24 @@ def _confirmed(proposal: Proposal, known: Memory) -> Admitted:
     )
 
 
-def _asserted(proposal: Proposal, start: Instant) -> Admitted:
-    replaced = tuple(memory.id for memory in proposal.replaces)
+def _asserted(proposal: Proposal, period: Period) -> Admitted:
     claim = claim_body(proposal.claim)
     name = identity(
         "m",
         proposal.profile,
         proposal.project,
         claim,
-        start,
-        proposal.valid_to,
+        period.start,
+        period.end,
         proposal.known_at,
         proposal.episode,
     )
+    changes = [_replaced(proposal, old, name, period) for old in proposal.replaces]
+    changes += _displaced(proposal, name, period)
     body = {
         "claim": claim,
         "project": proposal.project,
-        "replaces": list(replaced),
+        "replaces": [row.memory for row in changes],
         "origin": str(proposal.origin),
         "assumed": proposal.valid_from is None,
     }
@@ -127,42 +159,60 @@ def _asserted(proposal: Proposal, start: Instant) -> Admitted:
         name,
         Operation.ASSERT,
         body={key: value for key, value in body.items() if value},
-        valid_from=start,
-        valid_to=proposal.valid_to,
+        valid_from=period.start,
+        valid_to=period.end,
         known_at=proposal.known_at,
         source=proposal.episode,
         cause=proposal.cause,
         episodes=(proposal.episode,),
     )
-    changes = [_change(proposal, memory, name, start) for memory in proposal.replaces]
     return Admitted((first, *changes), _outcome(name, changes))
 
 
-def _change(proposal: Proposal, old: Memory, new: str, start: Instant) -> LedgerRow:
-    operation = _operation(proposal, old)
+def _replaced(proposal: Proposal, old: Memory, new: str, period: Period) -> LedgerRow:
+    """What becomes of a memory that the writer says is replaced."""
+    if _gone(old):
+        raise Refused(f"{old.id} is already retracted.", "Leave it out of `replaces`.")
+    if proposal.correction:
+        return _change(proposal, old, new, Operation.RETRACT, None, None)
+    last = old.valid_to
+    if proposal.valid_to is not None and (last is None or proposal.valid_to < last):
+        return _change(proposal, old, new, Operation.CUT, period.start, period.end)
+    return _change(proposal, old, new, Operation.CLOSE, period.start, None)
+
+
+def _displaced(proposal: Proposal, new: str, period: Period) -> list[LedgerRow]:
+    """The values of the same subject and field that gave up time to the new one."""
+    named = {memory.id for memory in proposal.replaces}
+    rows = []
+    for old in proposal.same_field:
+        if old.id in named or _gone(old) or without(old.periods, period) == old.periods:
+            continue
+        operation = Operation.CLOSE if period.end is None else Operation.CUT
+        rows.append(_change(proposal, old, new, operation, period.start, period.end))
+    return rows
+
+
+def _change(
+    proposal: Proposal,
+    old: Memory,
+    new: str,
+    operation: Operation,
+    start: Instant | None,
+    end: Instant | None,
+) -> LedgerRow:
     return ledger_row(
         proposal.profile,
         old.id,
         operation,
         body={"by": new, **({"reason": proposal.reason} if proposal.reason else {})},
-        valid_from=None if operation is Operation.RETRACT else start,
-        valid_to=proposal.valid_to if operation is Operation.CUT else None,
+        valid_from=start,
+        valid_to=end,
         known_at=proposal.known_at,
         source=proposal.episode,
         cause=proposal.cause,
         episodes=(proposal.episode,),
     )
-
-
-def _operation(proposal: Proposal, old: Memory) -> Operation:
-    if old.retracted or old.erased:
-        raise Refused(f"{old.id} is already retracted.", "Leave it out of `replaces`.")
-    if proposal.correction:
-        return Operation.RETRACT
-    ends_earlier = proposal.valid_to is not None and (
-        old.valid_to is None or proposal.valid_to < old.valid_to
-    )
-    return Operation.CUT if ends_earlier else Operation.CLOSE
 
 
 def _outcome(name: str, changes: Iterable[LedgerRow]) -> Outcome:
@@ -171,13 +221,17 @@ def _outcome(name: str, changes: Iterable[LedgerRow]) -> Outcome:
         for operation in (Operation.CLOSE, Operation.RETRACT, Operation.CUT)
     }
     closed, retracted, cut = ids[Operation.CLOSE], ids[Operation.RETRACT], ids[Operation.CUT]
-    if retracted:
-        return Outcome("corrected", name, f"Retracted {', '.join(retracted)}.", retracted=retracted)
-    if cut:
-        return Outcome("cut", name, f"Cut {', '.join(cut)} around this period.", closed=closed, cut=cut)
-    if closed:
-        return Outcome("updated", name, f"Closed {', '.join(closed)}.", closed=closed)
-    return Outcome("added", name, "Stored.")
+    done = [
+        f"{verb} {', '.join(touched)}{after}."
+        for verb, touched, after in (
+            ("Retracted", retracted, ""),
+            ("Cut", cut, " around this period"),
+            ("Closed", closed, ""),
+        )
+        if touched
+    ]
+    kind = "corrected" if retracted else "cut" if cut else "updated" if closed else "added"
+    return Outcome(kind, name, " ".join(done) or "Stored.", closed=closed, retracted=retracted, cut=cut)
 
 
 def forgetting(

@@ -80,6 +80,7 @@ class Writing:
                     replaces=tuple(self._store.truth.within(tx, each, writer.profile) for each in replaces),
                     correction=correction,
                     same=same,
+                    same_field=self._store.truth.of_field(tx, claim, writer.profile),
                 )
             )
             self._store.truth.append(tx, admitted.rows, writer.recorded_at)

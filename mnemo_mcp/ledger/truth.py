@@ -159,6 +159,8 @@ class Truth:
 
     def of_field(self, tx: Connection, claim: Claim, profile: str) -> list[Memory]:
         """The memories that are values of the same subject and field, under any name of the subject."""
+        if not field_key(claim):
+            return []
         names = self._entities.names(tx, profile, claim.subject)
         keys = [field_key(replace(claim, subject=name)) for name in names]
         found = (
