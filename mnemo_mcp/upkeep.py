@@ -50,6 +50,7 @@ class Upkeep:
         self._embedding = CachedEmbedding(store.vectors, self._ending.is_set)
         self._projection: Projection | None = None
         self._relay: Relay | None = None
+        self._level: tuple[object, ...] | None = None  # what the tables reflected when last all was carried
         self._embed_lock = threading.Lock()
         self._opening = threading.RLock()
         self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
@@ -78,11 +79,17 @@ class Upkeep:
     def relay(self) -> int:
         """Carry the next batch to the search tables; how many rows were carried."""
         with self._carrying:
+            reached = self._reached()
+            if reached == self._level:
+                return 0  # asking the tables costs a hundred times as much as asking the store
             try:
-                return self._tables()[1].step()
+                carried = self._tables()[1].step()
             except StoreDamaged as error:
                 self._rebuild(self._projection, error)
                 return 0
+            if not carried and self._relay and not self._relay.problem:
+                self._level = reached
+            return carried
 
     def passages(self, ask: Ask, question: Question, meaning: Meaning | None) -> list[RecalledEpisode]:
         """Passages of episodes in scope that answer a question."""
@@ -136,6 +143,11 @@ class Upkeep:
             for encoder in self._encoders.ready_encoders()
         )
 
+    def _reached(self) -> tuple[object, ...]:
+        """What the search tables are to reflect: the last row, the last episode, the encoders."""
+        encoders = (encoder.id for encoder in self._encoders.ready_encoders())
+        return (self._store.truth.newest(), self._store.episodes.newest(), *encoders)
+
     def _lag(self) -> int:
         """Rows and episodes the search tables do not reflect yet; all of them until the tables are opened."""
         if self._relay is not None:
@@ -169,7 +181,7 @@ class Upkeep:
                 return  # another thread has seen to it
             _log.warning("%s It is rebuilt.", error)
             damaged.reset()
-            self._projection = self._relay = None
+            self._projection = self._relay = self._level = None
 
     def _relevant(
         self, hits: Sequence[Hit], question: Question, meaning: Meaning | None

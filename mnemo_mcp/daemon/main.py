@@ -33,7 +33,10 @@ Door = Callable[[Resident], Awaitable[None]]
 
 
 def main(door: Door | None = None) -> int:
-    """Serve the data folder until idle or stopped; 0 also when another daemon serves it already."""
+    """Serve the data folder until idle or stopped; 0 also when another daemon serves it already.
+
+    With a further door, which somebody asked for and whose visitors come and go, it never counts as idle.
+    """
     os.umask(0o077)
     try:
         settings = configuration.load()
@@ -70,9 +73,8 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     write_pointer(str(settings.home))
     _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
     worker = Worker(resident, settings, ownership, end)
-    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(_watch_idle(local, settings, ended))]
-    if door is not None:
-        tasks.append(asyncio.create_task(_guarded(door(resident), ended)))
+    staying = _watch_idle(local, settings, ended) if door is None else _guarded(door(resident), ended)
+    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(staying)]
     await ended.wait()
     listening.close()
     Path(SOCKET).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 import socket
 import sys
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_EVERYWHERE = ("0.0.0.0", "::")
+_AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 _CALLER = Caller("http", session="http")
 
 
@@ -58,7 +61,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, host: str, token: str) -> None:
         self._app = app
-        self._hosts = {*_LOOPBACK, host.strip("[]")}
+        self._hosts = {*_LOOPBACK, host}
+        self._any_host = host in _EVERYWHERE  # this machine has more names than it knows; the token decides
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,11 +76,13 @@ class Guard:
 
     def _refused(self, scope: Scope) -> int:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if _host_of(headers.get("host", "")) not in self._hosts:
+        authority = headers.get("host", "").lower()
+        host = _host_of(authority)
+        if not host or (host not in self._hosts and not self._any_host):
             return 403
         origin = headers.get("origin")
-        if origin is not None and _host_of(origin.partition("://")[2]) not in self._hosts:
-            return 403
+        if origin is not None and origin.lower().partition("://")[2] != authority:
+            return 403  # a page of another host, or of another port of this one
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return 403
         given = headers.get("authorization", "").encode("latin-1")
@@ -132,7 +138,12 @@ async def _run(app: ASGIApp, listening: socket.socket) -> None:
     serving = uvicorn.Server(config)
     serving.capture_signals = nullcontext  # type: ignore  # the daemon minds its own signals
     with listening:
-        await serving.serve([listening])
+        served = asyncio.ensure_future(serving.serve([listening]))
+        try:
+            await asyncio.shield(served)
+        except asyncio.CancelledError:
+            serving.should_exit = True  # left alone, it lets answers end and its sessions close
+            await served
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -154,10 +165,9 @@ def _address(address: str) -> tuple[str, int]:
 
 
 def _host_of(authority: str) -> str:
-    """The host in `host`, `host:port` or `[v6]:port`."""
-    if authority.startswith("["):
-        return authority[1:].partition("]")[0]
-    return authority.partition(":")[0]
+    """The host in `host`, `host:port` or `[v6]:port`; "" for anything else."""
+    found = _AUTHORITY.fullmatch(authority)
+    return (found[1] or found[2]) if found else ""
 
 
 def _token(file: Path) -> str:

@@ -28,7 +28,6 @@ class Worker:
         self._pause = settings.daemon.maintenance_seconds
         self._lost = lost
         self._maintained = time.monotonic()
-        self._dirty = False
 
     async def run(self) -> None:
         """Rounds until cancelled. A round that fails is told of and the next one tries again."""
@@ -51,8 +50,7 @@ class Worker:
             return busy
         embedded = service.upkeep.embed(16)
         carried = service.upkeep.relay()
-        self._dirty = self._dirty or carried > 0
-        if self._dirty and time.monotonic() - self._maintained > self._pause:
-            service.upkeep.maintain()
-            self._maintained, self._dirty = time.monotonic(), False
+        if time.monotonic() - self._maintained > self._pause:
+            service.upkeep.maintain()  # also long after the last change: old versions go when they are old
+            self._maintained = time.monotonic()
         return busy or bool(embedded or carried)
