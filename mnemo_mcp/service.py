@@ -30,8 +30,6 @@ from mnemo_mcp.memory import (
     Episode,
     Instant,
     Kind,
-    LedgerRow,
-    Memory,
     Outcome,
     instant,
     same_text,
@@ -40,7 +38,9 @@ from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.recall.answer import Answer
+from mnemo_mcp.recall.difference import Difference
 from mnemo_mcp.recall.recall import Ask, Recaller
+from mnemo_mcp.records import Records
 from mnemo_mcp.thin.moments import SECONDS
 from mnemo_mcp.times import Clock, offset_of, parse_instant, system_clock, zone_named
 from mnemo_mcp.upkeep import Upkeep
@@ -82,6 +82,7 @@ class Service:
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self._writing = Writing(self.store, self.index)
+        self.records = Records(self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
         self._closing = threading.Lock()
@@ -119,7 +120,7 @@ class Service:
         constants = self.settings.recall
         ask = Ask(
             text=clean(question),
-            profile=self._profile(profile),
+            profile=self.profile_of(profile),
             now=self._now(),
             limit=max(1, min(limit or constants.limit, constants.limit_most)),
             projects=None if project in (None, EVERYWHERE) else frozenset({str(project)}),
@@ -168,7 +169,7 @@ class Service:
             subject=clean(subject).strip(),
             field=clean(field).strip(),
         )
-        writer = self._writer(profile, project, client, session, by, at)
+        writer = self.writer(profile, project, client, session, by, at)
         return self._writing.remember(
             claim,
             writer,
@@ -192,18 +193,18 @@ class Service:
         """Close (it stopped being true), retract (it never was) or erase (for good) by id."""
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}.", f"Use one of {', '.join(MODES)}.")
-        writer = self._writer(profile, "", client, "", by, at)
+        writer = self.writer(profile, "", client, "", by, at)
         return self._writing.forget(ids, MODES[mode], writer, clean(reason))
 
     def keep(self, memory_id: str, on: bool = True, *, profile: str | None = None) -> Outcome:
         """A person's word: this memory is never muted and never fades."""
-        return self._writing.keep(memory_id, on, self._writer(profile, "", "local", "", "person", None))
+        return self._writing.keep(memory_id, on, self.writer(profile, "", "local", "", "person", None))
 
     def recall_episode(
         self, name: str, around: int = 0, *, profile: str | None = None
     ) -> tuple[list[Episode], list[Episode]]:
         """The source with this id, or the sources of a memory; and what came before and after the first."""
-        wall = self._profile(profile)
+        wall = self.profile_of(profile)
         if name.startswith("m"):
             memory = self.store.truth.get(name, wall)
             found = list(self.store.episodes.many(memory.episodes).values())
@@ -212,10 +213,17 @@ class Service:
         near = self.store.episodes.around(found[0], around, around) if found and around > 0 else []
         return found, near
 
-    def history(self, memory_id: str, *, profile: str | None = None) -> tuple[Memory, list[LedgerRow]]:
-        """A memory as it stands, and every ledger row that made it so."""
-        memory = self.store.truth.get(memory_id, self._profile(profile))
-        return memory, self.store.truth.history(memory.id)
+    def diff(
+        self, question: str, known_at: str, other: str, *, profile: str | None = None, **scope: Any
+    ) -> Difference:
+        """Why a question is answered differently by what was known at two instants."""
+        zone, now = self.zone, self.clock()
+        return self.records.difference(
+            lambda known: self.recall(question, known_at=known, profile=profile, **scope),
+            parse_instant(known_at, zone, now),
+            parse_instant(other, zone, now),
+            self.profile_of(profile),
+        )
 
     # The three moments
 
@@ -235,7 +243,7 @@ class Service:
         if call is None:
             return ""
         arrival = Arrival(
-            self._profile(profile),
+            self.profile_of(profile),
             project_of(call.cwd),
             instant(received or self.clock()),
             self._now(),
@@ -337,14 +345,15 @@ class Service:
     def _framed(self, call: HookCall, text: str) -> str:
         return hook_output(call, text) if text else ""
 
-    def _writer(
+    def writer(
         self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None
     ) -> Writer:
         known = self._instant(at) or self._now()
         zone = offset_of(at or "") or self.zone
-        return Writer(self._profile(profile), project, client, session, known, self._now(), zone, by)
+        return Writer(self.profile_of(profile), project, client, session, known, self._now(), zone, by)
 
-    def _profile(self, profile: str | None) -> str:
+    def profile_of(self, profile: str | None) -> str:
+        """The wall that a call stands behind. Raises `Refused` for a name of nothing."""
         if profile is not None and not profile.strip():
             raise Refused("The profile has no name.", "Leave it out or name one.")
         return profile or self.settings.profile

@@ -18,8 +18,9 @@ LAYERS = (
     ("search", "index"),
     ("recall", "capture"),
     ("distil", "judge", "standing", "inject"),
-    ("upkeep",),
+    ("upkeep", "records"),
     ("service",),
+    ("pictures",),
     ("daemon", "clients", "demo"),
     ("cli",),
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mnemo_mcp.daemon import arguments as read
 from mnemo_mcp.daemon.arguments import Arguments
-from mnemo_mcp.memory import Episode, Memory, Outcome, Status
+from mnemo_mcp.memory import Episode, LedgerRow, Memory, Outcome, Status, instant
+from mnemo_mcp.pictures import timeline_svg
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.service import Service
 
@@ -99,11 +101,69 @@ def recall_episode(service: Service, given: Arguments, caller: Caller) -> dict[s
 
 
 def history(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
-    memory, rows = service.history(read.text(given, "id", required=True), profile=caller.profile)
+    profile = service.profile_of(caller.profile)
+    memory, rows = service.records.history(read.text(given, "id", required=True), profile)
     return {
-        "memory": memory_json(memory, memory.status(memory.changed_at)),
-        "rows": [{**asdict(row), "operation": str(row.operation)} for row in rows],
+        "memory": memory_json(memory, memory.status(instant(service.clock()))),
+        "rows": [row_json(row) for row in rows],
     }
+
+
+def diff(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    found = service.diff(
+        read.text(given, "query", "question", required=True),
+        read.text(given, "known_at", required=True),
+        read.text(given, "other_known_at", required=True),
+        valid_at=read.text(given, "valid_at") or None,
+        project=read.text(given, "project") or caller.project or None,
+        profile=caller.profile,
+    )
+    return {
+        "changes": list(found.changes),
+        "same_ranking": found.same_ranking,
+        "before": answer_json(found.before)["memories"],
+        "after": answer_json(found.after)["memories"],
+    }
+
+
+def timeline(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    subject, field = read.text(given, "subject", required=True), read.text(given, "field") or None
+    found = service.records.timeline(subject, field, service.profile_of(caller.profile))
+    title = f"{subject} / {field}" if field else subject
+    return {
+        "subject": subject,
+        "field": field,
+        "spans": [asdict(span) for span in found],
+        "svg": timeline_svg(title, found, instant(service.clock())),
+    }
+
+
+def entity(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    name, kind = read.text(given, "name", required=True), read.text(given, "kind") or None
+    writer = service.writer(caller.profile, "", caller.client, "", caller.by, read.text(given, "at") or None)
+    if alias := read.text(given, "alias"):
+        service.records.alias(name, alias, writer, kind)
+    if into := read.text(given, "into"):
+        service.records.merge(name, into, writer, kind)
+    if read.flag(given, "unmerge"):
+        service.records.unmerge(name, writer, kind)
+    found, rows = service.records.entity(name, writer.profile, kind)
+    return {**asdict(found), "rows": [row_json(row) for row in rows]}
+
+
+def export(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    file = Path(read.text(given, "file", required=True))
+    return {"file": str(file), "records": service.records.export(file, instant(service.clock()))}
+
+
+def take_in(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    return asdict(service.records.take_in(Path(read.text(given, "file", required=True))))
+
+
+def backup(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    file = Path(read.text(given, "file", required=True))
+    service.records.backup(file)
+    return {"file": str(file)}
 
 
 def status(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
@@ -123,6 +183,12 @@ VERBS: Mapping[str, Verb] = {
     "keep": keep,
     "recall_episode": recall_episode,
     "history": history,
+    "diff": diff,
+    "timeline": timeline,
+    "entity": entity,
+    "export": export,
+    "import": take_in,
+    "backup": backup,
     "status": status,
     "check": check,
 }
@@ -167,6 +233,10 @@ def memory_json(memory: Memory, status: Status) -> dict[str, Any]:
 
 def episode_json(episode: Episode) -> dict[str, Any]:
     return {**asdict(episode), "role": str(episode.role)}
+
+
+def row_json(row: LedgerRow) -> dict[str, Any]:
+    return {**asdict(row), "operation": str(row.operation)}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -155,7 +155,6 @@ class Writing:
         )
         citing = self._store.truth.citing(episode.id)
         self._store.truth.append(tx, [row], writer.recorded_at)
-        self._store.episodes.blank(tx, [episode.id])
         self._store.vectors.drop(tx, [text_hash(episode.text)])
         return Outcome("erased", episode.id, details={"unsupported": self._unsupported(citing, episode.id)})
 

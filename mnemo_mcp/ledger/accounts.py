@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mnemo_mcp.ledger.database import Connection, Database
@@ -111,6 +111,8 @@ class Accounts:
             ]
         return {row[0]: Standing(bool(row[1]), row[2], row[3]) for row in rows if row is not None}
 
-    def drop_prompts(self, tx: Connection, episodes: Sequence[str]) -> None:
-        """Take erased prompts out of the accounts."""
-        tx.executemany("UPDATE injections SET prompt = '' WHERE prompt = ?", [(each,) for each in episodes])
+    def marked(self) -> list[dict[str, object]]:
+        """What people marked: every memory that is or was kept."""
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT memory, profile, keep FROM standing ORDER BY memory").fetchall()
+        return [{"memory": memory, "profile": profile, "keep": bool(keep)} for memory, profile, keep in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mnemo_mcp.errors import NotFound, Refused
@@ -95,6 +95,13 @@ class Episodes:
             ).fetchall()
         return [(number, _episode(row)) for number, *row in rows]
 
+    def all(self) -> Iterator[Episode]:
+        """Every episode in the order in which they were stored."""
+        place = 0
+        while batch := self.after(place, 500):
+            yield from (episode for _, episode in batch)
+            place = batch[-1][0]
+
     def newest(self) -> int:
         with self._database.read() as connection:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM episodes").fetchone()[0])
@@ -106,11 +113,6 @@ class Episodes:
                     0
                 ]
             )
-
-    def blank(self, tx: Connection, ids: Iterable[str]) -> None:
-        """Take the text out of episodes an erase row names; the triggers refuse any other."""
-        for each in ids:
-            tx.execute("UPDATE episodes SET text = '' WHERE id = ?", (each,))
 
 
 def _values(episode: Episode) -> tuple[Any, ...]:

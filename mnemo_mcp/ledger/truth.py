@@ -19,6 +19,7 @@ from mnemo_mcp.memory import (
     Operation,
     canonical,
     identity,
+    same_text,
 )
 
 _COLUMNS = "id, profile, memory, operation, body, valid_from, valid_to, known_at, source, cause, episodes"
@@ -78,6 +79,7 @@ class Truth:
                 touched[row.memory] = seq
                 if row.operation is Operation.ERASE:
                     tx.execute("UPDATE ledger SET body = '{}' WHERE memory = ?", (row.memory,))
+                    tx.execute("UPDATE episodes SET text = '' WHERE id = ?", (row.memory,))
         for about, seq in touched.items():
             self._refold(tx, about, seq)
         return new
@@ -86,7 +88,7 @@ class Truth:
         values = _values(row)
         found = tx.execute(f"SELECT {_COLUMNS} FROM ledger WHERE id = ?", (row.id,)).fetchone()
         if found is not None:
-            erased = found[_BODY] == "{}" and _bodiless(found) == _bodiless(values)
+            erased = "{}" in (found[_BODY], values[_BODY]) and _bodiless(found) == _bodiless(values)
             if found == values or erased:
                 return 0
             raise LedgerConflict(f"The ledger holds {row.id} with other content.", "Run `mnemo doctor`.")
@@ -130,6 +132,41 @@ class Truth:
                 "SELECT seq, state FROM snapshot WHERE seq > ? ORDER BY seq LIMIT ?", (seq, most)
             ).fetchall()
         return (rows[-1][0] if rows else seq), [memory_of(json.loads(state)) for _, state in rows]
+
+    def log(self) -> Iterator[tuple[LedgerRow, Instant]]:
+        """Every ledger row in order, with when it was recorded."""
+        with self._database.read() as connection:
+            recorded = dict(connection.execute("SELECT seq, recorded_at FROM ledger"))
+            for row in _rows(connection, "ORDER BY seq", ()):
+                yield row, recorded[row.seq]
+
+    def about(self, profile: str, subject: str, field: str | None = None) -> list[Memory]:
+        """The values of a subject (of one field, or of all); without any, the memories that name it."""
+        with self._database.read() as connection:
+            names = sorted(self._entities.names(connection, profile, subject))
+            found: dict[str, Memory] = {}
+            for name in names:
+                first = f"{name}\x1f{same_text(field)}" if field else f"{name}\x1f"
+                last = first if field else f"{name}\x20"
+                rows = connection.execute(
+                    "SELECT state FROM snapshot WHERE profile = ? AND field >= ? AND field <= ? ORDER BY id",
+                    (profile, first, last),
+                )
+                found |= {memory.id: memory for (state,) in rows if (memory := memory_of(json.loads(state)))}
+            if not found and field is None:
+                found = self._naming(connection, profile, names)
+        return list(found.values())
+
+    def _naming(self, connection: Connection, profile: str, names: Iterable[str]) -> dict[str, Memory]:
+        found: dict[str, Memory] = {}
+        for name in names:
+            rows = connection.execute(
+                "SELECT state FROM snapshot WHERE id IN (SELECT memory FROM links JOIN entity_names"
+                " USING (entity) WHERE profile = ? AND key = ?) ORDER BY id",
+                (profile, name),
+            )
+            found |= {memory.id: memory for (state,) in rows if (memory := memory_of(json.loads(state)))}
+        return found
 
     def newest(self) -> int:
         """The sequence number of the last ledger row, 0 while there is none."""
