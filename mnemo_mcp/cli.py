@@ -24,6 +24,10 @@ class Failed(Exception):
     """The command was understood and could not be carried out; the text says why and what to do."""
 
 
+class NoDaemon(Failed):
+    """No daemon can be asked; the text says what keeps it from serving."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. 0 done, 1 refused or failed with a message, 2 wrong usage."""
     options = _parser().parse_args(arguments)
@@ -52,7 +56,7 @@ def ask(verb: str, given: Result, seconds: float = _SECONDS, *, start: bool = Tr
     except link.NotRunning:
         raise
     except link.Unreachable as trouble:
-        raise Failed(f"{trouble}. Run `mnemo doctor` to see why.") from None
+        raise NoDaemon(_cause(str(trouble))) from None
     result = json.loads(answer)
     if status != 200:
         raise Failed(f"{result.get('error', 'failed')} {result.get('advice', '')}".strip())
@@ -99,12 +103,44 @@ def _history(options: argparse.Namespace) -> None:
     _show(options, ask("history", {"id": options.id}), _told_history)
 
 
-def _status(options: argparse.Namespace) -> None:
-    _show(options, ask("status", {}), _told_status)
+def _cause(trouble: str) -> str:
+    from mnemo_mcp.daemon import diagnosis
+
+    return diagnosis.cause(trouble)
+
+
+def _status(options: argparse.Namespace) -> int:
+    status = _state()
+    _show(options, status, _told_status)
+    return 0 if status["pid"] else 1
+
+
+def _state() -> dict[str, Any]:
+    """The daemon's status; where there is none, in the same shape what keeps it from serving."""
+    try:
+        return ask("status", {})
+    except NoDaemon as failure:
+        return {
+            "version": __version__,
+            "pid": None,
+            "home": _home(),
+            "memories": None,
+            "episodes": None,
+            "encoders": [],
+            "queue": {},
+            "problems": [str(failure)],
+        }
+
+
+def _home() -> str:
+    try:
+        return link.data_folder()
+    except link.Unreachable:
+        return os.environ.get("MNEMO_HOME", "")  # not a path that can be used, which `problems` tell
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    status = ask("status", {})
+    status = _state()
     problems = [*status["problems"]]
     if status["memories"] is not None:
         problems = [*problems, *ask("check", {"repair": options.repair})["problems"]]
@@ -113,20 +149,25 @@ def _doctor(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> None:
     from mnemo_mcp.daemon import main as daemon
-
-    _stop_running()
-    if options.http is None:
-        return daemon.main()
     from mnemo_mcp.daemon.web import web_door
-    from mnemo_mcp.errors import MnemoError
+    from mnemo_mcp.errors import MnemoError, StoreBusy
 
+    until = time.monotonic() + _FAREWELL_SECONDS
+    _stop_running()
     try:
-        door = web_door(options.http, token=not options.no_token)
+        door = web_door(options.http, token=not options.no_token) if options.http is not None else None
+        while True:
+            try:
+                return daemon.serve(door)
+            except StoreBusy:  # a client was quicker to start one
+                if time.monotonic() > until:
+                    raise
+            if not _stop_running():
+                time.sleep(0.05)
     except MnemoError as error:
         raise Failed(str(error)) from None
-    return daemon.main(door)
 
 
 def _stop(options: argparse.Namespace) -> None:
@@ -218,12 +259,16 @@ def _told_history(result: Result) -> str:
 def _told_status(result: Result) -> str:
     waiting = [f"{count} to {name}" for name, count in result["queue"].items() if count]
     lines = [
-        f"mnemo {result['version']}, pid {result['pid']}, data in {result['home']}",
-        f"{result['memories']} memories, {result['episodes']} episodes",
+        f"mnemo {result['version']}, pid {result['pid'] or '-'}, data in {result['home']}",
+        f"{_count(result['memories'])} memories, {_count(result['episodes'])} episodes",
         f"encoders: {', '.join(result['encoders']) or 'none ready'}",
         f"waiting: {', '.join(waiting) or '-'}",
     ]
     return "\n".join([*lines, *(f"PROBLEM: {problem}" for problem in result["problems"])])
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)
 
 
 def _parser() -> argparse.ArgumentParser:

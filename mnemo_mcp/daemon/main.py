@@ -32,27 +32,34 @@ Door = Callable[[Resident], Awaitable[None]]
 """A further door that stands open as long as the daemon lives (HTTP)."""
 
 
-def main(door: Door | None = None) -> int:
-    """Serve the data folder until idle or stopped; 0 also when another daemon serves it already.
-
-    With a further door, which somebody asked for and whose visitors come and go, it never counts as idle.
-    """
-    os.umask(0o077)
+def main() -> int:
+    """Serve the data folder until idle or stopped; 0 also when another daemon serves it already."""
     try:
-        settings = configuration.load()
-        prepare(settings.home)
-        ownership = Ownership(settings.home)
+        serve()
     except StoreBusy:
         return 0
     except MnemoError as error:
         print(f"mnemo: {error}", file=sys.stderr)
         return 1
-    _log_to(settings.log / "daemon.log")
+    return 0
+
+
+def serve(door: Door | None = None) -> None:
+    """Serve the data folder until stopped; without a further door, which somebody asked for, or until idle.
+
+    Raises `StoreBusy` when another process owns the folder, `MnemoError` when it cannot be used.
+    """
+    os.umask(0o077)
+    settings = configuration.load()
+    tightened = prepare(settings.home)
+    ownership = Ownership(settings.home)
     try:
+        _log_to(settings.log / "daemon.log")
+        if tightened:
+            _log.warning("%s", tightened)
         asyncio.run(_serve(settings, ownership, door))
     finally:
         ownership.release()
-    return 0
 
 
 async def _serve(settings: configuration.Settings, ownership: Ownership, door: Door | None) -> None:
@@ -67,20 +74,23 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     resident = Resident(settings)
     local = LocalDoor(resident, end)
     os.chdir(settings.run)
-    Path(SOCKET).unlink(missing_ok=True)  # only the lock's owner gets here: what lies there is stale
+    _remove_stale(Path(SOCKET))
     listening = await asyncio.start_unix_server(local.serve, SOCKET, limit=_LINE_BYTES, backlog=_BACKLOG)
     Path(SOCKET).chmod(0o600)
-    write_pointer(str(settings.home))
+    _note_launch(settings.home)
     _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
     worker = Worker(resident, settings, ownership, end)
-    staying = _watch_idle(local, settings, ended) if door is None else _guarded(door(resident), ended)
-    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(staying)]
+    staying = _watch_idle(local, settings, ended) if door is None else door(resident)
+    tasks = [asyncio.create_task(_guarded(each, ended)) for each in (worker.run(), staying)]
     await ended.wait()
     listening.close()
     Path(SOCKET).unlink(missing_ok=True)
     for task in tasks:
         task.cancel()
-    await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
+    done, _ = await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
+    for task in done:
+        if not task.cancelled() and (fault := task.exception()):
+            _log.error("a part of the daemon failed, so all of it ends", exc_info=fault)
     await _finish(local)
     resident.close()
     _log.info("mnemo ends (pid %d)", os.getpid())
@@ -97,11 +107,27 @@ async def _watch_idle(local: LocalDoor, settings: configuration.Settings, ended:
             ended.set()
 
 
-async def _guarded(door: Awaitable[None], ended: asyncio.Event) -> None:
+async def _guarded(part: Awaitable[None], ended: asyncio.Event) -> None:
+    """A part the daemon is not whole without: where it stops, all stops, and the next caller starts anew."""
     try:
-        await door
+        await part
     finally:
         ended.set()
+
+
+def _remove_stale(socket: Path) -> None:
+    """Make room for the socket. Only the lock's owner gets here: whatever lies there is nobody's."""
+    if socket.is_dir() and not socket.is_symlink():
+        socket.rmdir()
+    else:
+        socket.unlink(missing_ok=True)
+
+
+def _note_launch(home: Path) -> None:
+    try:
+        write_pointer(str(home))
+    except OSError as error:
+        _log.warning("launchers will not find this installation: %s", error)
 
 
 async def _finish(local: LocalDoor) -> None:

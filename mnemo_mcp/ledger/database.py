@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from mnemo_mcp.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
-from mnemo_mcp.ledger.schema import MIGRATIONS, SCHEMA_VERSION, TRIGGERS
+from mnemo_mcp.ledger.schema import MIGRATIONS, TRIGGERS
+
+_log = logging.getLogger("mnemo")
 
 Connection = sqlite3.Connection
 """An open transaction, handed from the one who began it to the tables that take part."""
@@ -25,19 +28,38 @@ class Database:
     as it was.
     """
 
-    def __init__(self, path: Path, now: datetime, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        now: datetime,
+        busy_seconds: float = BUSY_SECONDS,
+        migrations: Sequence[str] = MIGRATIONS,
+    ) -> None:
+        """`migrations` lead, one after the other, from an empty file to the schema in use."""
         self.path = path
         self._busy_seconds = busy_seconds
+        self._migrations = migrations
         self._local = threading.local()
         self._open: list[Connection] = []
         self._guard = threading.Lock()
-        with _translated(path):
-            self._prepare(now)
+        self._damage: StoreDamaged | None = None
+        try:
+            with self._translated():
+                _make_private(path)
+                self._prepare(now)
+        except StoreError:
+            self.close()
+            raise
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A short writing transaction: all of it is on disk when the block ends, or none of it."""
-        with _translated(self.path):
+        """A short writing transaction: all of it is on disk when the block ends, or none of it.
+
+        Once the file has been seen to be damaged nothing more is written to it.
+        """
+        with self._translated():
+            if self._damage is not None:
+                raise self._damage
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -50,7 +72,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reading; it sees what was committed when each statement begins."""
-        with _translated(self.path):
+        with self._translated():
             yield self._connection()
 
     def check(self) -> list[str]:
@@ -65,7 +87,7 @@ class Database:
 
     def copy_to(self, target: Path) -> None:
         """A consistent copy of the whole file, made while others go on writing."""
-        with _translated(self.path), sqlite3.connect(target) as copy:
+        with self._translated(), sqlite3.connect(target) as copy:
             target.chmod(0o600)
             self._connection().backup(copy)
         copy.close()
@@ -92,24 +114,26 @@ class Database:
         connection = sqlite3.connect(
             self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
         )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            connection.execute(f"PRAGMA {pragma}")
         with self._guard:
             self._open.append(connection)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            connection.execute(f"PRAGMA {pragma}")
         return connection
 
     def _prepare(self, now: datetime) -> None:
-        version = self._version()
-        if version > SCHEMA_VERSION:
+        version, wanted = self._version(), len(self._migrations)
+        if version > wanted:
             raise StoreTooNew(
-                f"{self.path} has schema {version}; this mnemo knows up to {SCHEMA_VERSION}.",
+                f"{self.path} has schema {version}; this mnemo knows up to {wanted}.",
                 "Install the newer version of mnemo again; nothing was changed.",
             )
-        if 0 < version < SCHEMA_VERSION:
+        if 0 < version < wanted:
             folder = self.path.parent / "backups"
             folder.mkdir(mode=0o700, exist_ok=True)
-            self.copy_to(folder / f"mnemo-schema{version}-{now:%Y%m%dT%H%M%S}.db")
-        while version < SCHEMA_VERSION:
+            copy = folder / f"mnemo-schema{version}-{now:%Y%m%dT%H%M%S}.db"
+            self.copy_to(copy)
+            _log.warning("the store goes from schema %d to %d; as it was it is in %s", version, wanted, copy)
+        while version < wanted:
             version = self._migrate()
 
     def _version(self) -> int:
@@ -119,12 +143,33 @@ class Database:
         """One step in one transaction, unless another process took it first; the version after it."""
         with self.write() as connection:
             version = self._version()
-            if version < SCHEMA_VERSION:
-                for statement in _statements(MIGRATIONS[version]):
+            if version < len(self._migrations):
+                for statement in _statements(self._migrations[version]):
                     connection.execute(statement)
                 version += 1
                 connection.execute(f"PRAGMA user_version={version}")
         return version
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's errors as ours, with what the person can do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            explained = _explained(self.path, error)
+            if isinstance(explained, StoreDamaged):
+                self._damage = explained
+            raise explained from error
+
+
+def _make_private(path: Path) -> None:
+    """Make the file before SQLite does, which would let the umask decide; its companions take after it.
+
+    One that is there is not opened: closing it again would drop the locks this process has on it.
+    """
+    with suppress(OSError):  # what keeps it from being made, SQLite tells as well
+        if not path.exists():
+            path.touch(mode=0o600)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -134,15 +179,6 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours, with what the person can do."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _explained(path, error) from error
 
 
 def _explained(path: Path, error: sqlite3.Error) -> StoreError:

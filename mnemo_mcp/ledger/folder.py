@@ -2,54 +2,78 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import logging
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mnemo_mcp.errors import StoreBusy, StoreError
 
-_log = logging.getLogger("mnemo")
+_NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 
 
-def prepare(home: Path) -> None:
-    """Make the data folder, or tighten one others could read. Raises `StoreError` where it cannot be ours."""
-    try:
+def prepare(home: Path) -> str:
+    """Make the data folder, or tighten one others could read; what was tightened, in words, "" for nothing.
+
+    Raises `StoreError` where the folder cannot be ours.
+    """
+    with _usable(home):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = home.stat().st_uid
-    except OSError as error:
-        raise StoreError(
-            f"The data folder {home} cannot be used ({error.strerror}).",
-            "Set MNEMO_HOME to a folder you may write to.",
-        ) from error
-    if owner != os.geteuid():
-        raise StoreError(
-            f"The data folder {home} belongs to another user.", "Set MNEMO_HOME to a folder of your own."
-        )
-    loose = [path for path in _contents(home) if path.lstat().st_mode & 0o077]
-    for path in loose:
-        path.chmod(path.stat().st_mode & 0o700)
-    if loose:
-        _log.warning("made %d files and folders below %s private", len(loose), home)
-    for name in ("run", "log", "inbox"):
-        (home / name).mkdir(mode=0o700, exist_ok=True)
+        if home.stat().st_uid != os.geteuid():
+            raise StoreError(
+                f"The data folder {home} belongs to another user.", "Set MNEMO_HOME to a folder of your own."
+            )
+        loose = sum(map(_tightened, _contents(home)))
+        for name in ("run", "log", "inbox"):
+            (home / name).mkdir(mode=0o700, exist_ok=True)
+    return f"made {loose} files and folders in {home} private" if loose else ""
 
 
 def _contents(home: Path) -> Iterator[Path]:
     yield home
-    yield from (path for path in home.rglob("*") if not path.is_symlink() and not path.is_socket())
+    for folder, folders, files in os.walk(home):
+        yield from (Path(folder, name) for name in (*folders, *files))
+
+
+def _tightened(path: Path) -> bool:
+    """Whether a file or folder was open to others; it no longer is."""
+    try:
+        mode = path.lstat().st_mode
+        loose = bool(mode & 0o077) and not (stat.S_ISLNK(mode) or stat.S_ISSOCK(mode))
+        if loose:
+            path.chmod(mode & 0o700)
+    except FileNotFoundError:
+        return False  # whoever owns the folder meanwhile has removed it
+    return loose
+
+
+@contextmanager
+def _usable(home: Path) -> Iterator[None]:
+    """Trouble with the folder or what is in it as a `StoreError`."""
+    try:
+        yield
+    except OSError as error:
+        cause = "it is not a folder" if error.errno in _NO_FOLDER else error.strerror
+        where = f" at {error.filename}" if error.filename and Path(error.filename) != home else ""
+        raise StoreError(
+            f"The data folder {home} cannot be used ({cause}{where}).",
+            "Set MNEMO_HOME to a folder you may write to, or mend this one.",
+        ) from error
 
 
 class Ownership:
     """An OS lock on the data folder for as long as this process lives; it cannot go stale.
 
-    Raises `StoreBusy` when another process holds it.
+    Raises `StoreBusy` when another process holds it, `StoreError` when the folder cannot be written to.
     """
 
     def __init__(self, home: Path) -> None:
         self._path = home / "run" / "lock"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with _usable(home):
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -75,7 +75,7 @@ def _home(environ: "Mapping[str, str]") -> str:
 
 
 def connect(data: str, deadline: float, *, start: bool = True) -> Connection:
-    """A connection to the daemon of this data folder, started once if there is none.
+    """A connection to the daemon of this data folder, started if there is none.
 
     Any number of callers may start one at the same time: the daemon's lock lets one live, the others
     end with code 0. Raises `Unreachable` at the deadline, or at once when the daemon fails to start.
@@ -87,7 +87,8 @@ def connect(data: str, deadline: float, *, start: bool = True) -> Connection:
         except (FileNotFoundError, ConnectionRefusedError):
             if not start:
                 raise NotRunning("no daemon is running") from None
-            child = child or start_daemon(data)
+            if child is None or (child.poll() == 0 and is_free(data)):
+                child = start_daemon(data)  # again where the first met a daemon that was only ending
         except BlockingIOError:
             pass  # more callers wait than the daemon's queue holds
         except OSError as error:
