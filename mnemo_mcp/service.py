@@ -154,7 +154,7 @@ class Service:
         project: str = "",
         profile: str | None = None,
         client: str = "local",
-        session: str = "remember",
+        session: str = "",
         by: str = "agent",
     ) -> Outcome:
         """Store one claim. `at` is when it was said, now if left out; times are read as of then and there.

@@ -80,7 +80,7 @@ class Daemon:
 
     idle_seconds: float = 4 * 3600.0
     maintenance_seconds: float = 60.0
-    keep_versions_seconds: float = 600.0  # LanceDB: younger versions may still be read by others
+    keep_versions_seconds: float = 60.0  # LanceDB: a reader whose version went is served the newest
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,7 +179,8 @@ def test_what_is_learned_later_changes_no_earlier_answer(
 @settings(max_examples=30, deadline=None)
 @given(lives())
 def test_replay_in_any_order_adds_nothing_and_the_snapshot_is_the_fold(rows: list[LedgerRow]) -> None:
-    store = Store(Path(":memory:"), NOW)
+    folder = tempfile.TemporaryDirectory()
+    store = Store(Path(folder.name) / "mnemo.db", NOW)
     distinct = len({each.id for each in rows})
     with store.write() as tx:
         store.truth.append(tx, rows, instant(NOW))
@@ -190,6 +192,7 @@ def test_replay_in_any_order_adds_nothing_and_the_snapshot_is_the_fold(rows: lis
     assert before == state_bytes(expected)
     assert store.check() == []
     store.close()
+    folder.cleanup()
 
 
 # Ids, conflicts, protection.

@@ -125,8 +125,6 @@ class World:
         )
         with self.store.write() as tx:
             self.store.truth.append(tx, [row], AT)
-            if operation is Operation.ERASE and memory.startswith("e"):
-                self.store.episodes.blank(tx, [memory])
 
     def claims(self, *texts: str) -> list[str]:
         names = [f"m{hashlib.sha256(text.encode()).hexdigest()[:12]}" for text in texts]

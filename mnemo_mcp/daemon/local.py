@@ -151,8 +151,7 @@ def pipe_caller(hello: Mapping[str, Any]) -> Caller:
     folder = text(hello, "project_dir")
     if not folder and in_repository(text(hello, "cwd") or "/"):
         folder = text(hello, "cwd")
-    session = text(hello, "session") or "mcp"
-    return Caller("mcp", project_of(folder), text(hello, "profile") or None, session)
+    return Caller("mcp", project_of(folder), text(hello, "profile") or None, text(hello, "session"))
 
 
 Sdk = Callable[..., Awaitable[None]]
@@ -166,7 +165,7 @@ def _sdk() -> Sdk:
 
 
 def _caller(request: Request, given: Mapping[str, Any]) -> Caller:
-    return Caller("cli", "", text(given, "profile") or _profile(request.headers), "cli", "person")
+    return Caller("cli", "", text(given, "profile") or _profile(request.headers), by="person")
 
 
 def _profile(headers: Mapping[str, str]) -> str | None:

@@ -23,7 +23,7 @@ class Caller:
     client: str = "cli"
     project: str = ""
     profile: str | None = None
-    session: str = "remember"
+    session: str = ""
     by: str = "agent"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERYWHERE = ("0.0.0.0", "::")
 _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
-_CALLER = Caller("http", session="http")
+_CALLER = Caller("http")
 
 
 def web_door(address: str, *, token: bool) -> Door:

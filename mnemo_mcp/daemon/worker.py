@@ -50,7 +50,7 @@ class Worker:
             return busy
         embedded = service.upkeep.embed(16)
         carried = service.upkeep.relay()
-        if time.monotonic() - self._maintained > self._pause:
+        if carried or time.monotonic() - self._maintained > self._pause:
             service.upkeep.maintain()  # also long after the last change: old versions go when they are old
             self._maintained = time.monotonic()
         return busy or bool(embedded or carried)

@@ -80,8 +80,8 @@ def one_line(text: str) -> str:
 def _shortened(text: str, count: Count) -> str:
     """The first sentences of a long text, with a mark; never cut inside a word or figure."""
     kept = ""
-    for sentence in _SENTENCE_END.split(text):
-        if kept and count(kept) + count(sentence) > _SHORT_TOKENS:
+    for part in _SENTENCE_END.split(text):
+        if kept and count(kept) + count(part) > _SHORT_TOKENS:
             break
-        kept = f"{kept} {sentence}".strip()
+        kept = f"{kept} {part}".strip()
     return f"{kept} {SHORTENED}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from itertools import pairwise
 
 from mnemo_mcp.capture.redaction import redact
 from mnemo_mcp.errors import NotFound, Refused
@@ -15,7 +16,19 @@ from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.truth import ledger_row
 from mnemo_mcp.ledger.vectors import text_hash
-from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Memory, Operation, Outcome, Role, identity
+from mnemo_mcp.memory import (
+    Claim,
+    EntityRef,
+    Episode,
+    Instant,
+    LedgerRow,
+    Memory,
+    Operation,
+    Outcome,
+    Role,
+    identity,
+)
+from mnemo_mcp.search.rows import episode_embedded
 
 MODES = {"close": Operation.CLOSE, "retract": Operation.RETRACT, "erase": Operation.ERASE}
 
@@ -133,10 +146,12 @@ class Writing:
         if mode is Operation.ERASE and name != memory.id:
             raise Refused("Erasing takes the exact id.", f"Pass {memory.id} to erase it for good.")
         source = identity("r", memory.id, str(mode), writer.known_at)
-        row = forgetting(memory, mode, writer.known_at, source, reason, writer.cause)
-        self._store.truth.append(tx, [row], writer.recorded_at)
+        rows = [forgetting(memory, mode, writer.known_at, source, reason, writer.cause)]
         if mode is Operation.ERASE:
+            # names that only this memory gave are erased with it, and their aliases
+            rows += [_erasing(entity, writer) for entity in self._store.entities.only_in(tx, memory.id)]
             self._store.vectors.drop(tx, [text_hash(memory.claim.text())])
+        self._store.truth.append(tx, rows, writer.recorded_at)
         done = {Operation.CLOSE: "closed", Operation.RETRACT: "retracted", Operation.ERASE: "erased"}[mode]
         sources = {"sources": list(memory.episodes)} if mode is Operation.ERASE else {}
         return Outcome(
@@ -144,19 +159,16 @@ class Writing:
         )
 
     def _erase_episode(self, tx: Connection, episode: Episode, writer: Writer) -> Outcome:
-        row = ledger_row(
-            writer.profile,
-            episode.id,
-            Operation.ERASE,
-            known_at=writer.known_at,
-            source=identity("r", episode.id, "erase", writer.known_at),
-            cause=writer.cause,
-            episodes=(),
-        )
         citing = self._store.truth.citing(episode.id)
-        self._store.truth.append(tx, [row], writer.recorded_at)
-        self._store.vectors.drop(tx, [text_hash(episode.text)])
+        self._store.vectors.drop(tx, self._vectors_of(episode))
+        self._store.truth.append(tx, [_erasing(episode.id, writer)], writer.recorded_at)
         return Outcome("erased", episode.id, details={"unsupported": self._unsupported(citing, episode.id)})
+
+    def _vectors_of(self, episode: Episode) -> list[bytes]:
+        """The cache keys of an episode's vectors and of the next one's, which hold some of its text."""
+        thread = self._store.episodes.around(episode, 1, 1)
+        texts = [episode_embedded(each.text, before.text) for before, each in pairwise(thread)]
+        return [text_hash(text) for text in (*texts, episode_embedded(episode.text, ""))]
 
     def _unsupported(self, memories: Sequence[Memory], erased: str) -> list[str]:
         """Those whose every other cited episode has no text any more either."""
@@ -166,6 +178,19 @@ class Writing:
             if not any(each.text for each in others.values()):
                 lost.append(memory.id)
         return lost
+
+
+def _erasing(name: str, writer: Writer) -> LedgerRow:
+    """The row that erases an episode or an entity's names."""
+    return ledger_row(
+        writer.profile,
+        name,
+        Operation.ERASE,
+        known_at=writer.known_at,
+        source=identity("r", name, "erase", writer.known_at),
+        cause=writer.cause,
+        episodes=(),
+    )
 
 
 def _redacted(claim: Claim) -> tuple[Claim, tuple[str, ...]]:

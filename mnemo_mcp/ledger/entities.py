@@ -89,6 +89,15 @@ class Entities:
         )
         return frozenset(row[0] for row in rows) | {same_text(name)}
 
+    def only_in(self, tx: Connection, memory: str) -> list[str]:
+        """Ids of the entities that no other memory names."""
+        rows = tx.execute(
+            "SELECT DISTINCT entity FROM links l WHERE memory = ?1 AND NOT EXISTS"
+            " (SELECT 1 FROM links o WHERE o.entity = l.entity AND o.memory <> ?1)",
+            (memory,),
+        )
+        return [row[0] for row in rows]
+
     def of_profile(self, profile: str) -> list[Entity]:
         with self._database.read() as connection:
             rows = connection.execute(

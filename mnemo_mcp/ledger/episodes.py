@@ -71,7 +71,12 @@ class Episodes:
             return {row[0]: _episode(row) for row in rows if row is not None}
 
     def around(self, episode: Episode, before: int, after: int) -> list[Episode]:
-        """The episodes just before and after one in its thread, itself among them, in order."""
+        """The episodes just before and after one in its thread, itself among them, in order.
+
+        One that belongs to no session stands alone.
+        """
+        if not episode.session:
+            return [episode]
         with self._database.read() as connection:
             (place,) = connection.execute("SELECT seq FROM episodes WHERE id = ?", (episode.id,)).fetchone()
             thread = (episode.profile, episode.session, place)

@@ -140,6 +140,14 @@ class Truth:
             for row in _rows(connection, "ORDER BY seq", ()):
                 yield row, recorded[row.seq]
 
+    def erased_since(self, seq: int) -> list[str]:
+        """What was erased after ledger row `seq`: ids of memories, episodes and entities."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT memory FROM ledger WHERE seq > ? AND operation = ?", (seq, Operation.ERASE)
+            )
+            return [name for (name,) in rows]
+
     def about(self, profile: str, subject: str, field: str | None = None) -> list[Memory]:
         """The values of a subject (of one field, or of all); without any, the memories that name it."""
         with self._database.read() as connection:

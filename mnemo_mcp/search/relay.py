@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mnemo_mcp.errors import MnemoError, ModelError, StoreDamaged, StoreError
 from mnemo_mcp.ledger.fold import fold
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Episode, Operation
+from mnemo_mcp.memory import Episode
 from mnemo_mcp.models.encoder import Encoder, Matrix
 from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.search.projection import Projection
@@ -139,11 +139,7 @@ class Relay:
         )
 
     def _erased(self, place: int) -> list[str]:
-        with self._store.database.read() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT memory FROM ledger WHERE seq > ? AND operation = ?", (place, Operation.ERASE)
-            )
-            return [name for (name,) in rows]
+        return self._store.truth.erased_since(place)
 
     def _episode_rows(self, episodes: Iterable[Episode]) -> list[Row]:
         return [episode_row(each, self._before(each)) for each in episodes if each.text]

@@ -298,6 +298,7 @@ def _hello(environ: "Mapping[str, str]") -> bytes:
         "version": link.VERSION,
         "cwd": folder,
         "project_dir": environ.get("CLAUDE_PROJECT_DIR") or None,
+        "session": environ.get("CLAUDE_CODE_SESSION_ID") or None,
         "profile": environ.get("MNEMO_PROFILE") or None,
     }
     return json.dumps(hello).encode() + b"\n"
