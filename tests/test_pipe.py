@@ -310,6 +310,18 @@ def test_answers_under_way_still_arrive_after_the_end_of_stdin(place: Place) -> 
     assert code == 0 and [text_of(answer) for answer in left] == ["late", "later"]
 
 
+def test_answer_that_a_slow_reader_takes_in_parts_is_not_cut(place: Place) -> None:
+    daemon = place.daemon()
+    client = place.pipe()
+    client.send(call("echo", 1, "y" * 300_000))
+    until(lambda: daemon.sessions and daemon.sessions[0].messages)
+    assert client.process.stdin
+    client.process.stdin.close()
+    time.sleep(0.3)  # the pipe between us is full by now, and the process would have ended
+    assert len(text_of(client.receive())) == 300_000
+    assert client.process.wait(5) == 0
+
+
 def test_answer_that_never_comes_does_not_keep_the_pipe(place: Place) -> None:
     daemon = place.daemon()
     client = place.pipe()
