@@ -41,25 +41,29 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What must speak for a memory, per encoder because their cosines do not compare (facts: bench/floor.py).
+    """What must speak for a memory, per encoder because their cosines do not compare.
 
-    The first five decide what is shown unasked, the last two what answers a question.
+    The last two decide what answers a question, all others what is shown unasked (see recall/relevance.py).
+    Set on tests/data/injection.jsonl and questions.jsonl together; `bench/floor.py` measures what they give.
     """
 
-    meaning_alone: float
-    meaning_with_words: float
+    meaning_alone: float  # least cosine where fewer than two words agree
+    meaning_with_words: float  # least cosine where two or more do
+    meaning_surely: float  # from here on the best one is shown even among many like it
+    unrelated: float  # where the sixth of some hundred unrelated memories stands
+    stands_out: float
+    words_alone: float  # least share of the question's weight, by itself
     words_with_meaning: float
-    words_alone: float
     behind: float
     meaning_asked: float
     words_asked: float
 
 
 FLOORS: Mapping[str, Floor] = {
-    "minilm-l6-v2-int8": Floor(0.50, 0.38, 0.14, 0.40, 0.13, 0.18, 0.20),
-    "use-m3": Floor(0.42, 0.28, 0.14, 0.40, 0.10, 0.10, 0.20),
+    "minilm-l6-v2-int8": Floor(0.42, 0.40, 0.55, 0.25, 0.07, 0.40, 0.25, 0.15, 0.18, 0.20),
+    "use-m3": Floor(0.28, 0.18, 0.40, 0.17, 0.04, 0.40, 0.30, 0.15, 0.10, 0.20),
 }
-FLOOR_ELSEWHERE = Floor(0.60, 0.45, 0.14, 0.40, 0.10, 0.35, 0.20)
+FLOOR_ELSEWHERE = Floor(0.60, 0.45, 0.75, 0.35, 0.07, 0.40, 0.25, 0.15, 0.35, 0.20)
 """For encoders nobody measured, and where words alone must do."""
 
 
@@ -72,6 +76,8 @@ class Recall:
     limit: int = 8
     limit_most: int = 50
     answer_characters: int = 24_000
+    words_share: float = 0.5  # of the words' coverage beside the cosine, where relevance is judged
+    field_rank: int = 6  # as many memories may stand out at once; the last of them is the field
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _answering(
     """The passage of one hit, if it holds enough of the question in words or is near enough in meaning."""
     text, share = passage(episode.text, question.words)
     floor = floor_of(meaning)
-    near = hit.cosine is not None and hit.cosine >= floor.meaning_with_words
+    near = hit.cosine is not None and hit.cosine >= floor.meaning_alone
     if share < 2 * floor.words_asked and not near:
         return None
     return RecalledEpisode(episode, text, hit.score)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -81,6 +82,8 @@ class Postings:
                 covered[docs] += weight
         return scores, covered / (sum(weights.values()) or 1.0)
 
-    def holding(self, word: str) -> list[int]:
-        """The rows that hold a word."""
-        return list(self._docs.get(word, ()))
+    def holds(self, word: str, doc: int) -> bool:
+        """Whether a row holds a word."""
+        docs = self._docs.get(word, ())
+        place = bisect_left(docs, doc)
+        return place < len(docs) and docs[place] == doc

@@ -11,7 +11,7 @@ from mnemo_mcp.ranks import fuse
 from mnemo_mcp.recall.answer import RecalledMemory
 from mnemo_mcp.recall.channels import Scores, by_meaning, by_words
 from mnemo_mcp.recall.question import Question
-from mnemo_mcp.recall.relevance import weigh
+from mnemo_mcp.recall.relevance import survey, weigh
 from mnemo_mcp.settings import Floor, Recall
 
 
@@ -31,15 +31,13 @@ def ranked(
     weights = {"meaning": 1.0, "words": words_weight(question, scores, lists["words"], index)}
     ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
     fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
-    nearest = (
-        float(scores.cosine[lists["meaning"][0]]) if scores.cosine is not None and lists["meaning"] else 0.0
-    )
+    field = survey(scores, allowed, floor, constants)
     found = []
     for memory_id, score in fused:
         row = index.row(memory_id)
         if row is None:
             continue
-        evidence = weigh(index, question, scores, row, nearest)
+        evidence = weigh(index, question, scores, row, field)
         if evidence.sure(floor) or evidence.worth_an_answer(floor):
             ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
             found.append((row, score, evidence.sure(floor), ranks))
