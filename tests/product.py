@@ -6,16 +6,18 @@ import json
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 HOOK = ROOT / "mnemo_mcp/thin/hook.py"
+PLUGIN = ROOT / "claude_plugin"
 EVENTS = {
     "session-open": "SessionStart",
     "pre-message": "UserPromptSubmit",
@@ -88,6 +90,26 @@ class Product:
         assert done.returncode == 0
         assert done.stderr == b""
         return injected(done.stdout)
+
+    def shell(
+        self, moment: str, payload: bytes, *, plugin: Path = PLUGIN, cwd: Path = ROOT, **environ: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """A hook as Claude Code runs it: the plugin's command, in /bin/sh."""
+        command = ["/bin/sh", "-c", command_of(moment, plugin)]
+        return subprocess.run(command, input=payload, capture_output=True, timeout=60, cwd=cwd,
+                              env={**self.environ, **environ})
+
+    def episodes(self, session: str | None = None) -> list[dict[str, Any]]:
+        """What is stored on disk, of one session or of all, in order."""
+        with closing(sqlite3.connect(f"file:{self.data}/mnemo.db?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            rows = connection.execute("SELECT * FROM episodes ORDER BY seq").fetchall()
+        return [dict(row) for row in rows if session in (None, row["session"])]
+
+    def log(self) -> list[str]:
+        """The lines of the hooks' log, wherever it is."""
+        files = [self.data / "log/hooks.log", self.home / ".local/state/mnemo/hooks.log"]
+        return [line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()]
 
     # servers
 
@@ -211,6 +233,13 @@ class Stdio:
         for stream in (self.process.stdout, self.process.stderr):
             if stream:
                 stream.close()
+
+
+def command_of(moment: str, plugin: Path = PLUGIN) -> str:
+    """The shell command of a hook in the plugin, its one placeholder replaced."""
+    hooks = json.loads((plugin / "hooks/hooks.json").read_text("utf-8"))["hooks"]
+    command = hooks[EVENTS[moment]][0]["hooks"][0]["command"]
+    return str(command).replace("${CLAUDE_PLUGIN_ROOT}", str(plugin))
 
 
 def injected(stdout: bytes) -> str:
