@@ -30,11 +30,13 @@ def main() -> None:
     rows = [json.loads(line) for line in SET.read_text("utf-8").splitlines()]
     memories = [row for row in rows if "memory" in row]
     prompts = [row for row in rows if "prompt" in row]
-    with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder:
-        with Service.open(settings=Settings(home=Path(folder) / "data")) as service:
-            names = {remember(service, row): row["memory"] for row in memories}
-            ours = measure(prompts, names, lambda row: by_hook(service, row))
-            five = measure(prompts, names, lambda row: by_first_five(service, row))
+    with (
+        tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder,
+        Service.open(settings=Settings(home=Path(folder) / "data")) as service,
+    ):
+        names = {remember(service, row): row["memory"] for row in memories}
+        ours = measure(prompts, names, lambda row: by_hook(service, row))
+        five = measure(prompts, names, lambda row: by_first_five(service, row))
     ratio = round(ours["precision"] / five["precision"], 2)
     common.report({"ours": ours, "five_each_time": five, "precision_ratio": ratio}, given.json)
 
