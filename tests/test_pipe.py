@@ -43,7 +43,9 @@ def place() -> Iterator[Place]:
 
 def test_daemon_that_is_up_answers_everything(place: Place) -> None:
     daemon = place.daemon()
-    client = place.pipe(CLAUDE_PROJECT_DIR="/home/dev/atlas", MNEMO_PROFILE="wörk")
+    client = place.pipe(
+        CLAUDE_PROJECT_DIR="/home/dev/atlas", CLAUDE_CODE_SESSION_ID="s-1", MNEMO_PROFILE="wörk"
+    )
     for message in (HELLO, request("tools/list", 1), request("ping", "p"), request("resources/list", 2)):
         client.send(message)
         answer = client.receive()
@@ -57,6 +59,7 @@ def test_daemon_that_is_up_answers_everything(place: Place) -> None:
         "version": "0.1.0",
         "cwd": str(place.home),
         "project_dir": "/home/dev/atlas",
+        "session": "s-1",
         "profile": "wörk",
     }
 
