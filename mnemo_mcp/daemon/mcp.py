@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,11 +28,14 @@ from mnemo_mcp.service import Service
 Lookup = Callable[[], Service]
 """Gives the open service, or raises why there is none."""
 
-_MOST_LINE_BYTES = 16 << 20
+# Calls of one session at work at the same time. Reading has its own, for writers may wait seconds for the
+# store; and so has each session, for none is to wait behind another's.
+_READING, _WRITING = 16, 8
 
 
 def server(lookup: Lookup, caller: Caller) -> Server[Any]:
     """The server of one connection; its tools speak for `caller`."""
+    reading, writing = anyio.CapacityLimiter(_READING), anyio.CapacityLimiter(_WRITING)
 
     async def list_tools(
         context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -41,8 +45,11 @@ def server(lookup: Lookup, caller: Caller) -> Server[Any]:
     async def call_tool(
         context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        tool = BY_NAME.get(params.name)
+        turn = writing if tool and not tool.read_only else reading
+        work = partial(called, lookup, caller, params.name, params.arguments)
         with anyio.CancelScope(shield=True):  # a write that began is finished, whoever hangs up
-            result = await anyio.to_thread.run_sync(called, lookup, caller, params.name, params.arguments)
+            result = await anyio.to_thread.run_sync(work, limiter=turn)
         return result
 
     return Server(
