@@ -125,7 +125,7 @@ class Service:
             limit=max(1, min(limit or constants.limit, constants.limit_most)),
             projects=None if project in (None, EVERYWHERE) else frozenset({str(project)}),
             kinds=frozenset(_kind(each) for each in kinds),
-            entities=frozenset(map(clean, entities)),
+            entities=self._names(entities, self.profile_of(profile)),
             valid_at=self._instant(valid_at),
             known_at=self._instant(known_at),
             history=history,
@@ -351,6 +351,12 @@ class Service:
         known = self._instant(at) or self._now()
         zone = offset_of(at or "") or self.zone
         return Writer(self.profile_of(profile), project, client, session, known, self._now(), zone, by)
+
+    def _names(self, entities: Sequence[str], profile: str) -> frozenset[str]:
+        """Every name under which these entities are known."""
+        with self.store.database.read() as connection:
+            known = (self.store.entities.names(connection, profile, clean(name)) for name in entities)
+            return frozenset(name for names in known for name in names)
 
     def profile_of(self, profile: str | None) -> str:
         """The wall that a call stands behind. Raises `Refused` for a name of nothing."""

@@ -34,11 +34,24 @@ def explain(
     named: Callable[[str], Memory | None],
 ) -> Difference:
     """The difference between what was answered by what was known at two instants."""
-    ids = {found.memory.id for found in (*before.memories, *after.memories)}
-    rows = [row for name in sorted(ids) for row in history(name) if earlier < row.known_at <= later]
+    answered = [found.memory.id for found in (*before.memories, *after.memories)]
+    rows = [row for row in _concerned(answered, history) if earlier < row.known_at <= later]
     rows.sort(key=lambda row: (row.known_at, row.seq))
     told = [sentence for row in rows if (sentence := _told(row, named))]
     return Difference(before, after, tuple(told) or (SAME,))
+
+
+def _concerned(ids: Iterable[str], history: Callable[[str], Iterable[LedgerRow]]) -> list[LedgerRow]:
+    """The rows of these memories, and of those that replaced them, however far on."""
+    waiting, seen, rows = list(ids), set[str](), list[LedgerRow]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            own = list(history(name))
+            rows += own
+            waiting += [str(row.body["by"]) for row in own if row.body.get("by")]
+    return rows
 
 
 def _standing(answer: Answer) -> list[tuple[str, str]]:
