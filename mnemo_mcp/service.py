@@ -22,7 +22,7 @@ from mnemo_mcp.index.index import Index
 from mnemo_mcp.inject.clients import hook_output
 from mnemo_mcp.inject.injector import Injector, Occasion
 from mnemo_mcp.judge.writer import MODES, Writer, Writing
-from mnemo_mcp.ledger.folder import Ownership, prepare
+from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import (
     Claim,
@@ -291,7 +291,12 @@ class Service:
             "episodes": self.store.episodes.count(profile),
             "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
             "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
-            "problems": [*self.encoders.problems, *self.upkeep.problems(), *self._inbox_problems()],
+            "problems": [
+                *shortage(self.settings.home),
+                *self.encoders.problems,
+                *self.upkeep.problems(),
+                *self._inbox_problems(),
+            ],
         }
 
     def check(self, *, repair: bool = False) -> list[str]:

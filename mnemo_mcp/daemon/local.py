@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,14 +45,33 @@ class LocalDoor:
     def __init__(self, resident: Resident, stop: Callable[[], None]) -> None:
         self._resident = resident
         self._stop = stop
-        self.connections = 0
+        self._serving: set[asyncio.Task[None]] = set()
         self.answering = 0
         self.served = False
 
+    @property
+    def connections(self) -> int:
+        return len(self._serving)
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one more connection beside the others."""
+        self.served = True
+        task = asyncio.get_running_loop().create_task(self.serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def close(self, seconds: float) -> None:
+        """Let answers that are being written end, then every connection; writes that began are finished."""
+        until = time.monotonic() + seconds
+        while self.answering and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=seconds)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection from its first byte to its end. An error in it ends it alone."""
-        self.connections += 1
-        self.served = True
         try:
             first = await reader.read(1)
             if first == b"{":
@@ -61,7 +81,6 @@ class LocalDoor:
         except (ConnectionError, asyncio.IncompleteReadError, h11.ProtocolError, ValueError):
             pass  # a client that left, or spoke something else: nobody waits for an answer
         finally:
-            self.connections -= 1
             writer.close()
 
     async def _serve_pipe(

@@ -75,7 +75,7 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     local = LocalDoor(resident, end)
     os.chdir(settings.run)
     _remove_stale(Path(SOCKET))
-    listening = await asyncio.start_unix_server(local.serve, SOCKET, limit=_LINE_BYTES, backlog=_BACKLOG)
+    listening = await asyncio.start_unix_server(local.accept, SOCKET, limit=_LINE_BYTES, backlog=_BACKLOG)
     Path(SOCKET).chmod(0o600)
     _note_launch(settings.home)
     _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
@@ -91,7 +91,7 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     for task in done:
         if not task.cancelled() and (fault := task.exception()):
             _log.error("a part of the daemon failed, so all of it ends", exc_info=fault)
-    await _finish(local)
+    await local.close(_FAREWELL_SECONDS)
     resident.close()
     _log.info("mnemo ends (pid %d)", os.getpid())
 
@@ -128,13 +128,6 @@ def _note_launch(home: Path) -> None:
         write_pointer(str(home))
     except OSError as error:
         _log.warning("launchers will not find this installation: %s", error)
-
-
-async def _finish(local: LocalDoor) -> None:
-    """Let answers that are being written end."""
-    until = time.monotonic() + _FAREWELL_SECONDS
-    while local.answering and time.monotonic() < until:
-        await asyncio.sleep(0.02)
 
 
 def _log_to(file: Path) -> None:

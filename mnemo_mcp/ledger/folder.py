@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from mnemo_mcp.errors import StoreBusy, StoreError
 
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
+_ROOM_BYTES = 8 << 20  # LanceDB needs a few MB to write a small table anew
 
 
 def prepare(home: Path) -> str:
@@ -30,6 +32,14 @@ def prepare(home: Path) -> str:
         for name in ("run", "log", "inbox"):
             (home / name).mkdir(mode=0o700, exist_ok=True)
     return f"made {loose} files and folders in {home} private" if loose else ""
+
+
+def shortage(home: Path) -> list[str]:
+    """What is short in the folder, in words: a store on a full disk serves on and takes nothing in."""
+    free = shutil.disk_usage(home).free
+    if free >= _ROOM_BYTES:
+        return []
+    return [f"The disk of {home} has {free >> 20} MB left: free some space, or nothing more is stored."]
 
 
 def _contents(home: Path) -> Iterator[Path]:
