@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -22,7 +23,7 @@ BUSY_SECONDS = 5.0  # 6 processes x 150 writes lost none with BEGIN IMMEDIATE an
 
 
 class Database:
-    """The file and its connections: one a thread, closed together.
+    """The file and its connections: one a thread, closed with it, and all of them together at the end.
 
     Raises `StoreTooNew`, `StoreDamaged` or `StoreError` when the file cannot be used; it is then left
     as it was.
@@ -40,7 +41,7 @@ class Database:
         self._busy_seconds = busy_seconds
         self._migrations = migrations
         self._local = threading.local()
-        self._open: list[Connection] = []
+        self._closers: list[weakref.finalize[[], threading.Thread]] = []
         self._guard = threading.Lock()
         self._damage: StoreDamaged | None = None
         try:
@@ -99,9 +100,9 @@ class Database:
 
     def close(self) -> None:
         with self._guard:
-            for connection in self._open:
-                connection.close()
-            self._open.clear()
+            for close in self._closers:
+                close()
+            self._closers.clear()
         self._local = threading.local()
 
     def _connection(self) -> Connection:
@@ -114,8 +115,9 @@ class Database:
         connection = sqlite3.connect(
             self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
         )
+        close = weakref.finalize(threading.current_thread(), connection.close)
         with self._guard:
-            self._open.append(connection)
+            self._closers = [each for each in self._closers if each.alive] + [close]
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
             connection.execute(f"PRAGMA {pragma}")
         return connection
