@@ -13,6 +13,7 @@ from pathlib import Path
 import common
 
 from mnemo_mcp import cli
+from mnemo_mcp.commands.door import ask
 from mnemo_mcp.thin import link
 
 INITIALIZE = {
@@ -33,7 +34,7 @@ def main() -> None:
     bare, opened, hooked, blocks = [], [], [], 0
     with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder:
         os.environ["MNEMO_HOME"] = folder
-        cli.ask("remember", {"what": "Use tabs", "kind": "preference"})
+        ask("remember", {"what": "Use tabs", "kind": "preference"})
         for number in range(given.rounds):
             cli.main(["stop"])
             bare.append(common.milliseconds(lambda: subprocess.run([sys.executable, "-c", "import mcp"])))

@@ -14,6 +14,7 @@ from pathlib import Path
 import common
 
 from mnemo_mcp import cli
+from mnemo_mcp.commands.door import ask
 from mnemo_mcp.thin import link
 
 HOOK = Path(link.THIN) / "hook.py"
@@ -25,8 +26,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder:
         os.environ["MNEMO_HOME"] = folder
         try:
-            cli.ask("remember", {"what": "Atlas uses PostgreSQL", "why": "billing needs transactions"})
-            while len(cli.ask("status", {})["encoders"]) < 2:
+            ask("remember", {"what": "Atlas uses PostgreSQL", "why": "billing needs transactions"})
+            while len(ask("status", {})["encoders"]) < 2:
                 time.sleep(0.2)
             time.sleep(5)  # the search tables are imported behind the first memory
             result = _measure(given.rounds)

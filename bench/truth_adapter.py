@@ -1,4 +1,4 @@
-"""mnemo behind the protocol of scenarios of changing facts: a clock and explicit dates, links given or not."""
+"""mnemo behind the protocol for scenarios of changing facts: a clock, explicit dates, links given or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class Mnemo:
 
     def __init__(self, root: Path) -> None:
         self._now = datetime(2000, 1, 1, tzinfo=UTC)
-        self._service = Service.open(settings=Settings(home=root / "data", zone="UTC"), clock=lambda: self._now)
+        self._service = Service.open(
+            settings=Settings(home=root / "data", zone="UTC"), clock=lambda: self._now
+        )
 
     def remember(
         self,

@@ -12,6 +12,7 @@ from pathlib import Path
 import common
 
 from mnemo_mcp import cli
+from mnemo_mcp.commands.door import ask
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Encoders, Settings
@@ -50,7 +51,7 @@ def _fill(folder: Path, count: int) -> None:
 def _wait_until_ready() -> None:
     until = time.monotonic() + 300
     while time.monotonic() < until:
-        status = cli.ask("status", {})
+        status = ask("status", {})
         if len(status["encoders"]) == 2 and not status["queue"]["embed"] and not status["queue"]["relay"]:
             return
         time.sleep(0.5)
@@ -73,7 +74,7 @@ def _measure(encoders: EncoderPair, questions: int) -> dict[str, object]:
         if number >= 20:  # the first ones warm both sides up
             recalled.append(whole)
             embedded.append(alone)
-    pid = cli.ask("status", {})["pid"]
+    pid = ask("status", {})["pid"]
     return {
         "recall": common.summary(recalled),
         "embedding_alone": common.summary(embedded),

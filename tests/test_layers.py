@@ -22,6 +22,7 @@ LAYERS = (
     ("service",),
     ("pictures",),
     ("daemon", "clients", "demo"),
+    ("commands",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -1,0 +1,1 @@
+"""The commands behind `mnemo`, each a thin door to the daemon. Nothing heavy is imported at their top."""
