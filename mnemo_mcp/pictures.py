@@ -3,99 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from html import escape
 
 from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall.timeline import Span
 
-_LEFT, _TOP, _WIDTH, _HEIGHT, _RIGHT, _BOTTOM = 110, 40, 640, 300, 20, 60
+_LEFT, _TOP, _RIGHT = 100, 60, 20
+_STEP_ACROSS, _STEP_DOWN, _LINE = 130, 56, 20
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b")
 
 
-def timeline_svg(title: str, spans: Sequence[Span], now: Instant) -> str:
-    """Valid time to the right, known time downwards: each rectangle is a claim held while it was believed."""
+def timeline_svg(title: str, spans: Sequence[Span]) -> str:
+    """Valid time to the right, known time downwards: each rectangle is a claim held while it was believed.
+
+    Every instant at which something changed gets one step, so that a day can be seen beside a year.
+    """
     across = _Axis(
-        [each for span in spans for each in (span.valid.start, span.valid.end)], now, _LEFT, _WIDTH
+        [each for span in spans for each in (span.valid.start, span.valid.end)], _LEFT, _STEP_ACROSS
     )
-    down = _Axis([each for span in spans for each in (span.known.start, span.known.end)], now, _TOP, _HEIGHT)
-    colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(_names(spans))}
+    down = _Axis([each for span in spans for each in (span.known.start, span.known.end)], _TOP, _STEP_DOWN)
+    names = list(dict.fromkeys((span.memory, span.what) for span in spans))
+    colours = {memory: _COLOURS[place % len(_COLOURS)] for place, (memory, _) in enumerate(names)}
+    legend = down.end + 30
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + _RIGHT}"'
-        f' height="{_TOP + _HEIGHT + _BOTTOM}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across.end + _RIGHT}"'
+        f' height="{legend + _LINE * len(names)}" font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _label(_LEFT, 20, title, size=15),
-        _label(_LEFT, _TOP + _HEIGHT + 50, "true in the world →", "#666"),
-        _label(8, 20, "known to us ↓", "#666"),
+        _label(10, 20, title, size=15),
+        _label(10, 44, "known to us ↓", "#666"),
+        _label(across.end - 110, 20, "true in the world →", "#666"),
     ]
     parts += [_rectangle(span, across, down, colours[span.memory]) for span in spans]
-    parts += [_tick_down(at, across) for at in across.ticks()]
-    parts += [_tick_left(at, down) for at in down.ticks()]
+    for at in across.instants:
+        x = across.place(at)
+        parts.append(
+            f'<line x1="{x}" y1="{_TOP - 8}" x2="{x}" y2="{down.end}" stroke="#999" stroke-dasharray="2 3"/>'
+        )
+        parts.append(_label(x + 3, _TOP - 8, at[:10], "#333"))
+    for at in down.instants:
+        y = down.place(at)
+        parts.append(
+            f'<line x1="{_LEFT - 6}" y1="{y}" x2="{across.end}" y2="{y}" stroke="#999" stroke-width="0.5"/>'
+        )
+        parts.append(_label(20, y + 14, at[:10], "#333"))
+    for place, (memory, what) in enumerate(names):
+        y = legend + _LINE * place
+        parts.append(f'<rect x="{_LEFT}" y="{y - 10}" width="12" height="12" fill="{colours[memory]}"/>')
+        parts.append(_label(_LEFT + 20, y, what))
     return "\n".join([*parts, "</svg>", ""])
 
 
 class _Axis:
-    """Maps instants to pixels; an open end reaches a little beyond everything else."""
+    """Maps instants to pixels, one step each; an open end lies one step after the last."""
 
-    def __init__(self, instants: Sequence[Instant | None], now: Instant, start: int, length: int) -> None:
-        self._told = sorted({each for each in instants if each is not None})
-        self._first = _moment(self._told[0])
-        last = max(_moment(self._told[-1]), min(_moment(now), self._first + timedelta(days=36_500)))
-        room = max(last - self._first, timedelta(days=1)) * 0.06
-        self._span = last + room - self._first
-        self._start, self._length = start, length
+    def __init__(self, instants: Sequence[Instant | None], start: int, step: int) -> None:
+        self.instants = sorted({each for each in instants if each is not None})
+        self._start, self._step = start, step
+        self.end = start + step * len(self.instants)
 
-    def place(self, at: Instant | None) -> float:
-        if at is None:
-            return self._start + self._length
-        return self._start + self._length * ((_moment(at) - self._first) / self._span)
-
-    def ticks(self) -> list[Instant]:
-        """The instants that can be labelled without touching each other."""
-        kept: list[Instant] = []
-        for at in self._told:
-            if not kept or self.place(at) - self.place(kept[-1]) >= 18:
-                kept.append(at)
-        return kept
+    def place(self, at: Instant | None) -> int:
+        return self.end if at is None else self._start + self._step * self.instants.index(at)
 
 
 def _rectangle(span: Span, across: _Axis, down: _Axis, colour: str) -> str:
     left, right = across.place(span.valid.start), across.place(span.valid.end)
     top, bottom = down.place(span.known.start), down.place(span.known.end)
-    box = (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(1.0, right - left):.1f}"'
-        f' height="{max(1.0, bottom - top):.1f}" fill="{colour}" fill-opacity="0.75" stroke="white">'
-        f"<title>{escape(span.what)}</title></rect>"
-    )
-    room = int((right - left) / 7)
-    text = span.what if len(span.what) <= room else span.what[: max(0, room - 1)] + "…"
-    fits = room >= 4 and bottom - top >= 14
-    return box + (_label(left + 4, top + 14, text, "white") if fits else "")
-
-
-def _tick_down(at: Instant, across: _Axis) -> str:
-    x, y = across.place(at), _TOP + _HEIGHT
-    text = (
-        f'<text x="{x:.1f}" y="{y + 12}" transform="rotate(35 {x:.1f} {y + 12})" fill="#333">{at[:10]}</text>'
-    )
     return (
-        f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{y}" stroke="#ccc" stroke-dasharray="2 3"/>{text}'
+        f'<rect x="{left + 1}" y="{top + 1}" width="{right - left - 2}" height="{bottom - top - 2}"'
+        f' fill="{colour}" fill-opacity="0.85"><title>{escape(span.what)}</title></rect>'
     )
 
 
-def _tick_left(at: Instant, down: _Axis) -> str:
-    y = down.place(at)
-    line = f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_LEFT + _WIDTH}" y2="{y:.1f}" stroke="#eee"/>'
-    return line + _label(20, y + 4, at[:10], "#333")
-
-
-def _label(x: float, y: float, text: str, colour: str = "#111", size: int = 12) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}">{escape(text)}</text>'
-
-
-def _names(spans: Sequence[Span]) -> list[str]:
-    return list(dict.fromkeys(span.memory for span in spans))
-
-
-def _moment(at: Instant) -> datetime:
-    return datetime.fromisoformat(at)
+def _label(x: int, y: int, text: str, colour: str = "#111", size: int = 12) -> str:
+    return f'<text x="{x}" y="{y}" fill="{colour}" font-size="{size}">{escape(text)}</text>'

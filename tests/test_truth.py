@@ -281,7 +281,7 @@ def test_timeline_holds_every_belief(service: Service) -> None:
         ("Prague", "2026-10-01", "2026-10-15", "2026-11-20", "still"),
         ("Bern", "2026-10-15", "open", "2026-12-01", "still"),
     ]
-    picture = timeline_svg("Ivan <city>", service.records.timeline("Ivan", "city", "personal"), instant(NOW))
+    picture = timeline_svg("Ivan <city>", service.records.timeline("Ivan", "city", "personal"))
     assert picture.count("<title>") == 6 and "Ivan &lt;city&gt;" in picture
     with pytest.raises(NotFound):
         service.records.timeline("nobody", None, "personal")

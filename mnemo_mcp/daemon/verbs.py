@@ -134,7 +134,7 @@ def timeline(service: Service, given: Arguments, caller: Caller) -> dict[str, An
         "subject": subject,
         "field": field,
         "spans": [asdict(span) for span in found],
-        "svg": timeline_svg(title, found, instant(service.clock())),
+        "svg": timeline_svg(title, found),
     }
 
 
