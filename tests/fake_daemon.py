@@ -180,7 +180,9 @@ def main() -> None:
     if code := script.pop("exit", 0):
         sys.exit(code)
     data = Path(os.environ["MNEMO_HOME"])
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not data.parent.is_dir():
+        sys.exit(0)  # the test is over
+    data.mkdir(mode=0o700, exist_ok=True)
     lock = (data / "lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
