@@ -105,6 +105,20 @@ def test_hanging_daemon_is_left_in_time_and_speaks_again(own: Product) -> None:
     assert len([line for line in own.log() if "in time" in line]) == 1
 
 
+def test_store_held_by_another_process_is_not_waited_for(own: Product) -> None:
+    asking = payload_of("pre-message", prompt=WHY, prompt_id="t-1")
+    opening = payload_of("session-open", source="startup")
+    with closing(sqlite3.connect(own.data / "mnemo.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(timed, own, "session-open", opening)
+            second = pool.submit(timed, own, "pre-message", asking)
+        other.execute("ROLLBACK")
+    for (done, seconds), ceiling in ((first.result(), 3.0), (second.result(), 2.0)):
+        assert is_silent(done) and seconds < ceiling
+    assert "Postgres" in own.hook("pre-message", session=SESSION, prompt=WHY, prompt_id="t-2")
+
+
 # the end of a turn
 
 
@@ -203,6 +217,13 @@ def test_injection_has_the_one_accepted_shape(shared: Product, moment: str, fiel
     assert (done.returncode, done.stderr) == (0, b"")
     assert "Postgres" in injected(done.stdout)
     assert json.loads(done.stdout)["hookSpecificOutput"]["hookEventName"] == EVENTS[moment]
+
+
+def test_hooks_at_the_same_moment_say_a_thing_once(shared: Product) -> None:
+    payload = payload_of("pre-message", "at-once", prompt=WHY)
+    with ThreadPoolExecutor(6) as pool:
+        answers = [done.stdout for done in pool.map(lambda _: shared.shell("pre-message", payload), range(6))]
+    assert [b"Postgres" in answer for answer in sorted(answers)] == [False] * 5 + [True]
 
 
 def test_nothing_to_say_is_no_output_at_all(shared: Product) -> None:
