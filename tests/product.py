@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import sqlite3
@@ -39,6 +40,7 @@ class Product:
         }
         self.environ = {**kept, "HOME": str(home), "MNEMO_HOME": str(self.data), **environ}
         self._servers: list[Stdio] = []
+        self._daemons: list[subprocess.Popen[str]] = []
 
     # commands
 
@@ -118,6 +120,17 @@ class Product:
         self._servers.append(server)
         return server
 
+    def http(self, *options: str) -> str:
+        """Serve MCP over HTTP as well, from a daemon in the foreground; its address."""
+        command = [sys.executable, "-m", "mnemo_mcp.cli", "serve", "--http", "127.0.0.1:0", *options]
+        daemon = subprocess.Popen(command, stderr=subprocess.PIPE, env=self.environ, cwd=ROOT, text=True)
+        self._daemons.append(daemon)
+        assert daemon.stderr
+        for line in daemon.stderr:
+            if found := re.search(r"http://\S+/mcp", line):
+                return found[0]
+        raise AssertionError("it does not serve")
+
     def pid(self) -> int:
         return int(self.json("status")["pid"])
 
@@ -142,6 +155,9 @@ class Product:
         for server in self._servers:
             server.end()
         self.run("stop")
+        for daemon in self._daemons:
+            daemon.communicate(timeout=30)
+            assert daemon.returncode == 0
 
     def __enter__(self) -> Product:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import re
 import secrets
 import socket
@@ -143,6 +144,7 @@ async def _run(app: ASGIApp, listening: socket.socket) -> None:
             await asyncio.shield(served)
         except asyncio.CancelledError:
             serving.should_exit = True  # left alone, it lets answers end and its sessions close
+            logging.getLogger("uvicorn.error").disabled = True  # a stream lies open till it is cut: no fault
             await served
 
 
