@@ -31,7 +31,7 @@ def ranked(
     weights = {"meaning": 1.0, "words": words_weight(question, scores, lists["words"], index)}
     ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
     fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
-    field = survey(scores, allowed, floor, constants)
+    field = survey(index, question, scores, allowed, floor, constants)
     found = []
     for memory_id, score in fused:
         row = index.row(memory_id)

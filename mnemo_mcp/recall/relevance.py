@@ -20,28 +20,34 @@ from mnemo_mcp.recall.question import Question, names_one_thing
 from mnemo_mcp.settings import Floor, Recall
 
 _DIGITS = re.compile(r"\d")
-_WHOLE = 0.95  # of the question's weight: nothing but a function word is missing
+_WHOLE = 0.95  # of a weight: as good as all of it
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The candidates as a whole: what speaks for each row, for the best, and for the others."""
+    """The candidates as a whole: what speaks for each row, for the best, and for the others.
+
+    `known` is the share of the question's weight in words that any memory holds.
+    """
 
     evidence: npt.NDArray[np.float32]
     best: float
     others: float
+    known: float
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What speaks for one candidate. `cosine` is None without vectors.
 
-    `behind` is its distance to the best one; `stands_out` how far it lies above the middle between the best
-    and the others.
+    `coverage` is the share of the question's weight in words it holds, `of_known` the share of what any
+    memory holds. `behind` is its distance to the best one; `stands_out` how far it lies above the middle
+    between the best and the others.
     """
 
     cosine: float | None
     coverage: float
+    of_known: float
     matched: int
     identifier: bool
     other_identifier: bool
@@ -63,13 +69,18 @@ class Evidence:
         return self._near(floor.meaning_asked)
 
     def _said(self, floor: Floor) -> bool:
-        """It holds the question's words: a name, or several of which one is rare; fewer where it is near."""
+        """It holds the question's words: all that are known here, or a name, or several of which one is rare.
+
+        Where it is near in meaning, fewer are enough.
+        """
+        near = self._near(floor.meaning_with_words)
+        if near and self.matched > 1 and self.of_known >= _WHOLE:
+            return True
         if self.behind > floor.behind:
             return False
         several = self.matched > 1 or self.coverage >= _WHOLE
         if self.coverage >= floor.words_alone:
             return self.name or (several and (self.rare or self._near(floor.meaning_alone)))
-        near = self._near(floor.meaning_with_words)
         return near and several and self.rare and self.coverage >= floor.words_with_meaning
 
     def _meant(self, floor: Floor) -> bool:
@@ -87,7 +98,9 @@ class Evidence:
         return self.cosine is not None and self.cosine >= least
 
 
-def survey(scores: Scores, allowed: Mask, floor: Floor, constants: Recall) -> Field:
+def survey(
+    index: ProfileIndex, question: Question, scores: Scores, allowed: Mask, floor: Floor, constants: Recall
+) -> Field:
     """The field among the allowed rows.
 
     A small store is looked at as if unrelated memories stood in it, too: their level is the encoder's.
@@ -97,7 +110,9 @@ def survey(scores: Scores, allowed: Mask, floor: Floor, constants: Recall) -> Fi
     rank = constants.field_rank
     level = floor.unrelated if scores.cosine is not None else 0.0
     top = np.partition(np.append(evidence[allowed], np.full(rank, level, np.float32)), -rank)[-rank:]
-    return Field(evidence, float(top.max()), float(top.min()))
+    weights = {word: index.postings.weight(word) for word in question.words}
+    known = sum(weight for word, weight in weights.items() if index.postings.frequency(word))
+    return Field(evidence, float(top.max()), float(top.min()), known / (sum(weights.values()) or 1.0))
 
 
 def weigh(index: ProfileIndex, question: Question, scores: Scores, row: int, field: Field) -> Evidence:
@@ -108,6 +123,7 @@ def weigh(index: ProfileIndex, question: Question, scores: Scores, row: int, fie
     return Evidence(
         cosine=cosine,
         coverage=float(scores.coverage[row]),
+        of_known=float(scores.coverage[row]) / (field.known or 1.0),
         matched=_wholes(matched),
         identifier=any(word in question.identifiers for word in matched),
         other_identifier=_holds_another(index, question, row),
