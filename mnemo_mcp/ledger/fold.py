@@ -8,7 +8,7 @@ matter, and a row known later can never change what was answered before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from mnemo_mcp.memory import (
@@ -25,6 +25,9 @@ from mnemo_mcp.memory import (
     canonical,
     same_text,
 )
+
+_CLAIM = tuple(each.name for each in fields(Claim))
+_MEMORY = tuple(each.name for each in fields(Memory))
 
 
 def fold(rows: Iterable[LedgerRow], known_at: Instant | None = None) -> Memory | None:
@@ -131,7 +134,8 @@ def without(periods: Iterable[Period], gap: Period) -> tuple[Period, ...]:
 
 def claim_body(claim: Claim) -> dict[str, Any]:
     """A claim as the ledger keeps it: empty parts left out."""
-    return {name: part for name, part in asdict(claim).items() if part}
+    body = {name: part for name in _CLAIM if (part := getattr(claim, name))}
+    return {**body, "entities": [asdict(each) for each in claim.entities]} if claim.entities else body
 
 
 def claim_of(body: Mapping[str, Any]) -> Claim:
@@ -149,7 +153,9 @@ def field_key(claim: Claim) -> str:
 
 def state_bytes(memory: Memory) -> bytes:
     """The snapshot's form of a memory; equal memories give equal bytes."""
-    return canonical({**asdict(memory), "claim": claim_body(memory.claim)})
+    parts = {name: getattr(memory, name) for name in _MEMORY}  # asdict would copy all of it, part by part
+    periods = [{"start": each.start, "end": each.end} for each in memory.periods]
+    return canonical({**parts, "claim": claim_body(memory.claim), "periods": periods})
 
 
 def memory_of(state: Mapping[str, Any]) -> Memory:

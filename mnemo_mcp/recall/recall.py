@@ -86,6 +86,8 @@ class Recaller:
         passages: list[RecalledEpisode] = []
         if ask.episodes and not any(each.sure and each.status is Status.CURRENT for each in kept):
             passages = self._episodes(ask, question, meaning)
+        if len(kept) == self._constants.limit_most:
+            notes = (*notes, f"No answer gives more than {len(kept)} memories; ask more narrowly for others.")
         if not kept and not passages:
             notes = (*notes, NOTHING)
         return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)))
