@@ -9,15 +9,21 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MARKS = re.compile("[\u0300-\u036f]+")
+# What may be left out in writing: accents, the points of Hebrew, the vowel signs of Arabic.
+_MARKS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]+"
+)
 _APOSTROPHES = re.compile(r"(?<=\w)['’ʼ](?=\w)")
 _CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-# A compound: letters, digits and signs written together; the blocks of marks are Indic and Thai vowels.
+_UNSPACED = re.compile(f"[{_CJK}]")
+_VOWELS = "\u0900-\u0dff\u0e00-\u0eff"  # Indic and Thai vowels are marks, not letters, to Python
+# A compound: letters, digits and signs written together.
 _COMPOUND = re.compile(
-    rf"[{_CJK}]+|[$€£]?(?:(?![{_CJK}])[\w\u0900-\u0dff\u0e00-\u0eff])"
-    rf"(?:(?:(?![{_CJK}])[\w\u0900-\u0dff\u0e00-\u0eff])|[-./:@~\\](?=\w))*(?:\+{{1,2}}|[#%])?"
+    rf"[{_CJK}]+|[$€£]?(?:(?![{_CJK}])[\w{_VOWELS}])"
+    rf"(?:(?:(?![{_CJK}])[\w{_VOWELS}])|[-./:@~\\](?=\w))*(?:\+{{1,2}}|[#%])?"
 )
-_PARTS = re.compile(r"[^\W_]+")
+_PARTS = re.compile(rf"(?:(?!_)[\w{_VOWELS}])+")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+[a-z]*")
 _HUMPED = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _NUMBER = re.compile(r"[$€£]?\d[\d.,:]*%?")
@@ -74,7 +80,7 @@ def is_identifier(word: str) -> bool:
 
 
 def _split(compound: str) -> list[str]:
-    if compound[0] >= "\u3005" and not compound[0].isascii():
+    if _UNSPACED.match(compound):
         return _pairs(compound)
     whole = compound.casefold()
     if compound.islower() and compound.isalpha():
