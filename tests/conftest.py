@@ -14,3 +14,9 @@ def product(tmp_path: Path) -> Iterator[Product]:
     """A fresh mnemo with a home of its own."""
     with Product(tmp_path) as fresh:
         yield fresh
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of asynchronous tests."""
+    return "asyncio"

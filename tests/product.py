@@ -39,6 +39,7 @@ class Product:
             if not name.startswith(("MNEMO", "CLAUDE", "XDG", "PYTHON"))
         }
         self.environ = {**kept, "HOME": str(home), "MNEMO_HOME": str(self.data), **environ}
+        self.stdio_command = [sys.executable, "-m", "mnemo_mcp.cli", "mcp"]
         self._servers: list[Stdio] = []
         self._daemons: list[subprocess.Popen[str]] = []
 
@@ -98,8 +99,9 @@ class Product:
     ) -> subprocess.CompletedProcess[bytes]:
         """A hook as Claude Code runs it: the plugin's command, in /bin/sh."""
         command = ["/bin/sh", "-c", command_of(moment, plugin)]
-        return subprocess.run(command, input=payload, capture_output=True, timeout=60, cwd=cwd,
-                              env={**self.environ, **environ})
+        return subprocess.run(
+            command, input=payload, capture_output=True, timeout=60, cwd=cwd, env={**self.environ, **environ}
+        )
 
     def episodes(self, session: str | None = None) -> list[dict[str, Any]]:
         """What is stored on disk, of one session or of all, in order."""
@@ -116,7 +118,7 @@ class Product:
     # servers
 
     def stdio(self, **environ: str) -> Stdio:
-        server = Stdio([sys.executable, "-m", "mnemo_mcp.cli", "mcp"], {**self.environ, **environ})
+        server = Stdio(self.stdio_command, {**self.environ, **environ})
         self._servers.append(server)
         return server
 

@@ -13,14 +13,13 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from mcp.types import CallToolResult, TextContent
 from product import ROOT, Product, until
+from sdk import ERAS, call, told
 
 from mnemo_mcp.daemon import opening
 
 pytestmark = pytest.mark.anyio
 
-ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}  # the SDK's name for how to begin, and what comes of it
 ANNOTATIONS = {  # read only, destructive, idempotent, open world
     "recall": (True, False, True, False),
     "remember": (False, False, True, False),
@@ -28,11 +27,6 @@ ANNOTATIONS = {  # read only, destructive, idempotent, open world
     "keep": (False, False, True, False),
     "recall_episode": (True, False, True, False),
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(params=ERAS)
@@ -66,21 +60,6 @@ def writers_wait(product: Product) -> Iterator[None]:
     finally:
         store.rollback()
         store.close()
-
-
-def told(result: CallToolResult) -> tuple[bool, str]:
-    """Whether a call went well, and its text: always one block of text and no structure."""
-    assert result.structured_content is None
-    [block] = result.content
-    assert isinstance(block, TextContent)
-    return not result.is_error, block.text
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> str:
-    """The text of a call that goes well."""
-    well, text = told(await client.call_tool(tool, arguments))
-    assert well, text
-    return text
 
 
 async def remembered(client: Client, what: str, **more: Any) -> str:
@@ -218,10 +197,10 @@ async def test_what_cannot_be_done_is_told_with_what_to_do(memory: Product, era:
 
 async def test_parallel_calls_each_get_their_own_answer(memory: Product, era: str) -> None:
     names: dict[int, str] = {}
-    heard: list[float] = []
+    reports: list[float] = []
 
-    async def progressed(done: float, total: float | None, message: str | None) -> None:
-        heard.append(done)
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(progress)
 
     async def one(client: Client, number: int) -> None:
         what = f"Shelf {era}{number} holds crate {number * 7}"
@@ -234,6 +213,7 @@ async def test_parallel_calls_each_get_their_own_answer(memory: Product, era: st
         for number in range(60):
             tasks.start_soon(one, client, number)
     assert len(set(names.values())) == 60
+    assert reports == []  # no tool takes long enough to tell of progress; asking for it does no harm
 
 
 async def test_reading_goes_on_while_writers_wait(memory: Product, era: str) -> None:

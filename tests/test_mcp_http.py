@@ -15,15 +15,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from product import Product, until
+from sdk import ERAS, call, told
 
 pytestmark = pytest.mark.anyio
-
-ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +46,10 @@ async def transport(memory: Product, url: str) -> AsyncIterator[Any]:
 
 async def use(client: Client, what: str) -> None:
     assert len((await client.list_tools()).tools) == 5
-    stored = await client.call_tool("remember", {"what": what})
-    assert not stored.is_error and stored.content[0].text.startswith("added m")
-    found = await client.call_tool("recall", {"query": what})
-    assert what in found.content[0].text
-    refused = await client.call_tool("keep", {"id": "m0000000000000"})
-    assert refused.is_error and refused.structured_content is None
+    assert (await call(client, "remember", what=what)).startswith("added m")
+    assert what in await call(client, "recall", query=what)
+    well, text = told(await client.call_tool("keep", {"id": "m0000000000000"}))
+    assert not well and "m0000000000000" in text
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -201,7 +201,7 @@ def test_turn_is_stored_with_what_its_tools_answered(claude: ClaudeCode) -> None
         found = claude.product.json("recall", "Check every rack host please")["episodes"]
         return [each for each in found if each["session"] == turn.session and each["role"] == "person"]
 
-    until(stored)
+    until(lambda: stored() != [])
     around = claude.product.json("episode", stored()[0]["id"], "--around", "5")["around"]
     told = [each for each in around if each["session"] == turn.session]
     assert [(each["role"], each["text"]) for each in told] == [
