@@ -22,9 +22,13 @@ BACKGROUND = 50  # as if so many other memories existed: a store of three weighs
 
 
 class Postings:
-    """Term -> documents with counts; a document is a row number of the index."""
+    """Term -> documents with counts; a document is a row number of the index.
 
-    def __init__(self) -> None:
+    Words are weighed as if `background` further documents held none of them.
+    """
+
+    def __init__(self, background: int = BACKGROUND) -> None:
+        self._background = background
         self._docs: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
         self._lengths = array("I")
@@ -64,7 +68,7 @@ class Postings:
     def weight(self, word: str) -> float:
         """How much a word tells (idf): the rarer the more."""
         known = self.frequency(word)
-        return math.log(1 + (self._filled + BACKGROUND - known + 0.5) / (known + 0.5))
+        return math.log(1 + (self._filled + self._background - known + 0.5) / (known + 0.5))
 
     def scores(self, words: Sequence[str], size: int) -> tuple[Floats, Floats]:
         """BM25 of every row, and which share of the question's weight each row's words cover (0..1)."""

@@ -12,10 +12,19 @@ from mnemo_mcp.memory import Instant, Memory, Status
 Mask = npt.NDArray[np.bool_]
 
 _NEVER = np.iinfo(np.int64).max
+_LONG_AGO = np.iinfo(np.int64).min
 
 
 def milliseconds(at: Instant) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def _bounds(memory: Memory) -> tuple[int, int]:
+    """From when to when; a memory that was cut away whole ended before all time."""
+    if not memory.periods:
+        return _LONG_AGO, _LONG_AGO
+    end = memory.valid_to
+    return milliseconds(memory.valid_from), _NEVER if end is None else milliseconds(end)
 
 
 class States:
@@ -36,10 +45,8 @@ class States:
         if row >= len(self._start):
             self._grow()
         self._size = max(self._size, row + 1)
-        end = memory.valid_to
-        self._start[row] = milliseconds(memory.valid_from)
-        self._end[row] = _NEVER if end is None else milliseconds(end)
-        self._dead[row] = memory.retracted or memory.erased
+        self._start[row], self._end[row] = _bounds(memory)
+        self._dead[row] = memory.status(memory.valid_from) is Status.RETRACTED
         self._project[row] = self._code(memory.project)
         self._kind[row] = self._code(memory.claim.kind)
         self._pieces.pop(row, None)
