@@ -39,6 +39,10 @@ class Reply:
     kind: str = "application/json"
 
 
+class _NotUnderstood(Exception):
+    """The client speaks something else."""
+
+
 class LocalDoor:
     """Serves one connection at a time; what it opens with decides how."""
 
@@ -75,10 +79,10 @@ class LocalDoor:
         try:
             first = await reader.read(1)
             if first == b"{":
-                await self._serve_pipe(first + await reader.readline(), reader, writer)
+                await self._serve_pipe(first + await _first_line(reader), reader, writer)
             elif first:
                 await self._serve_http(first, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, h11.ProtocolError, ValueError):
+        except (ConnectionError, asyncio.IncompleteReadError, h11.ProtocolError, _NotUnderstood):
             pass  # a client that left, or spoke something else: nobody waits for an answer
         finally:
             writer.close()
@@ -145,6 +149,13 @@ class LocalDoor:
         return Reply(200, said.encode(), "text/plain; charset=utf-8")
 
 
+async def _first_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError:  # longer than the reader's limit
+        raise _NotUnderstood from None
+
+
 async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> Request:
     head: h11.Request | None = None
     body = bytearray()
@@ -157,7 +168,7 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > _MOST_BODY:
-                raise ValueError("the request is too long")
+                raise _NotUnderstood
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
             return Request(head.method.decode(), head.target.decode("latin-1"), headers, bytes(body))

@@ -25,6 +25,7 @@ class Resident:
         self._told = ""
         self._lock = threading.Lock()
         self.loader: threading.Thread | None = None
+        self.trouble = ""  # what background work last failed at
 
     def service(self) -> Service:
         """The open service. Raises what keeps the store from being opened."""
@@ -37,7 +38,9 @@ class Resident:
         """The service's status, or what keeps it from working; never raises."""
         about = {"pid": os.getpid(), "home": str(self._settings.home), "version": __version__}
         try:
-            return {**self.service().status(), **about}
+            status = {**self.service().status(), **about}
+            trouble = [f"Background work: {self.trouble}"] if self.trouble else []
+            return {**status, "problems": [*status["problems"], *trouble]}
         except MnemoError as error:
             return {
                 **about,

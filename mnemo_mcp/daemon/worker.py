@@ -28,16 +28,23 @@ class Worker:
         self._pause = settings.daemon.maintenance_seconds
         self._lost = lost
         self._maintained = time.monotonic()
+        self._told = ""
 
     async def run(self) -> None:
-        """Rounds until cancelled. A round that fails is told of and the next one tries again."""
+        """Rounds until cancelled. One that fails is told of, whatever failed; the next one tries again."""
         while True:
-            try:
-                busy = await asyncio.to_thread(self._round)
-            except (MnemoError, OSError) as error:
-                _log.warning("background work: %s", error)
-                busy = False
+            (done,), _ = await asyncio.wait([asyncio.ensure_future(asyncio.to_thread(self._round))])
+            self._tell(done.exception())
+            busy = done.exception() is None and done.result()
             await asyncio.sleep(_BUSY_PAUSE if busy else _IDLE_PAUSE)
+
+    def _tell(self, error: BaseException | None) -> None:
+        """Each trouble once, until another one or none takes its place."""
+        told = f"{type(error).__name__}: {error}" if error else ""
+        if told and told != self._told:
+            known = isinstance(error, (MnemoError, OSError))
+            _log.warning("background work: %s", told, exc_info=None if known else error)
+        self._told = self._resident.trouble = told
 
     def _round(self) -> bool:
         if not self._ownership.holds():  # the folder was moved away or removed: nothing is served any more

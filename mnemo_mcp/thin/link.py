@@ -166,6 +166,8 @@ def _daemon_environment(data: str) -> "dict[str, str]":
         for name, value in os.environ.items()
         if name not in dropped and not name.startswith(("PYTHON", "CLAUDE"))
     }
+    if folder := os.environ.get("CLAUDE_CONFIG_DIR"):  # where transcripts are
+        kept["CLAUDE_CONFIG_DIR"] = folder
     return {**kept, "MNEMO_HOME": data}
 
 
