@@ -17,7 +17,12 @@ FRAME = (
 SHORTENED = "[shortened; recall by its id for all of it]"
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+# Signs that show nothing: they turn the direction of the text, or carry letters nobody sees.
+_HIDDEN = re.compile(
+    "[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+# A full stop ends a sentence after a word; after "No." or "Prof." a figure or a name goes on.
+_SENTENCE_END = re.compile(r"(?<=[^\W\d_A-Z]{4}\.)\s+|(?<=[!?])\s+|(?<=[。！？])")
 _SHORT_TOKENS = 160
 
 Count = Callable[[str], int]
@@ -73,15 +78,18 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text on one line, without control characters."""
-    return " ".join(_CONTROL.sub(" ", text.replace("\t", " ")).split())
+    """Text on one line, without control characters and signs that show nothing."""
+    return " ".join(_CONTROL.sub(" ", _HIDDEN.sub("", text)).split())
 
 
 def _shortened(text: str, count: Count) -> str:
     """The first sentences of a long text, with a mark; never cut inside a word or figure."""
-    kept = ""
-    for part in _SENTENCE_END.split(text):
-        if kept and count(kept) + count(part) > _SHORT_TOKENS:
+    ends = [end.start() for end in _SENTENCE_END.finditer(text)]
+    if not ends:
+        return text
+    kept = text[: ends[0]]
+    for end in ends[1:]:
+        if count(text[:end]) > _SHORT_TOKENS:
             break
-        kept = f"{kept} {part}".strip()
+        kept = text[:end]
     return f"{kept} {SHORTENED}"
