@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -20,6 +20,10 @@ from mnemo_mcp.daemon import opening
 
 pytestmark = pytest.mark.anyio
 
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": ERAS["auto"],
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 ANNOTATIONS = {  # read only, destructive, idempotent, open world
     "recall": (True, False, True, False),
     "remember": (False, False, True, False),
@@ -182,6 +186,27 @@ async def test_arguments_are_read_as_they_are_meant(memory: Product, era: str) -
             assert well, (tool, arguments, text)
 
 
+async def test_arguments_in_another_form_mean_the_same(memory: Product, era: str) -> None:
+    quay = f"Quay {era}"
+    async with connected(memory, era) as client:
+        fact = await remembered(client, f"{quay} has four cranes", entities=f"Crane {era}, Bollard")
+        rule = await remembered(client, f"{quay} is swept first", kind="Decision")
+
+        async def found(**arguments: Any) -> list[str]:
+            text = await call(client, "recall", query=quay, **arguments)
+            return [name for name in (fact, rule) if name in text]
+
+        assert await found(limit="9", kinds=None, history="no") == [fact, rule]
+        assert len(await found(limit="1")) == 1
+        assert await found(kinds="decision") == [rule]
+        assert await found(kinds='["fact", "state"]') == [fact]
+        assert await found(entities=f"Crane {era}") == [fact]
+        assert await found(entities=[{"name": f"Crane {era}"}, None]) == [fact]
+        await call(client, "forget", ids=f'["{fact}"]', mode="retract")
+        assert await found(history="false") == [rule]
+        assert await found(history="true") == [fact, rule]
+
+
 async def test_what_cannot_be_done_is_told_with_what_to_do(memory: Product, era: str) -> None:
     async with connected(memory, era) as client:
         for tool, arguments, hint in REFUSED:
@@ -190,6 +215,33 @@ async def test_what_cannot_be_done_is_told_with_what_to_do(memory: Product, era:
         assert "Nothing is stored by this" not in await call(
             client, "recall", query="Nothing is stored by this"
         )
+
+
+def line(identity: int, arguments: str, meta: Mapping[str, Any]) -> bytes:
+    """A tool call as it comes over the wire, its arguments as they are given here."""
+    params = f'{{"name": "recall", "arguments": {arguments}, "_meta": {json.dumps(meta)}}}'
+    return f'{{"jsonrpc": "2.0", "id": {identity}, "method": "tools/call", "params": {params}}}\n'.encode()
+
+
+@pytest.mark.parametrize("meta", [{}, ENVELOPE], ids=["legacy", "modern"])
+def test_odd_lines_are_answered_like_any_other(memory: Product, meta: dict[str, Any]) -> None:
+    server = memory.stdio()
+    if not meta:
+        server.open()
+    fine = (
+        '{"query": "a text that was cut inside \\ud83d"}',
+        '{"query": "deep", "more": ' + "[" * 240 + "]" * 240 + "}",
+        '{"query": "twice", "query": "over"}',
+        '"{\\"query\\": \\"an object that was sent as a text\\"}"',
+    )
+    for identity, arguments in enumerate(fine, 100):
+        server.write(line(identity, arguments, meta))
+        assert server.answer(identity)["result"]["isError"] is False
+    for identity, arguments in enumerate(("[]", "5", '"no object"', '"[1]"'), 200):
+        server.write(line(identity, arguments, meta))
+        assert server.answer(identity)["error"]["code"] == -32602
+    server.write(b'{"jsonrpc": "2.0", "id": 300, "method": "tools/list", "params": [1]}\n')
+    assert server.answer(300)["error"]["code"] == -32600
 
 
 # many at once, and people who leave

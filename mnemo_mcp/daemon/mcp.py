@@ -22,6 +22,7 @@ from mnemo_mcp import __version__
 from mnemo_mcp.daemon.arguments import as_object
 from mnemo_mcp.daemon.tools import BY_NAME, INSTRUCTIONS, TOOLS, Tool
 from mnemo_mcp.daemon.verbs import Caller
+from mnemo_mcp.daemon.wire import Unreadable, read_message, write_message
 from mnemo_mcp.errors import MnemoError, NotFound
 from mnemo_mcp.service import Service
 
@@ -81,7 +82,7 @@ async def serve_lines(
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](64)
     serving = server(lookup, caller)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read_lines, reader, incoming)
+        tasks.start_soon(_read_lines, reader, incoming, write.clone())
         tasks.start_soon(_write_lines, writer, outgoing)
         await serve_dual_era_loop(
             serving, read, write, lifespan_state={}, init_options=serving.create_initialization_options()
@@ -90,12 +91,18 @@ async def serve_lines(
 
 
 async def _read_lines(
-    reader: asyncio.StreamReader, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    reader: asyncio.StreamReader,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    refusals: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    async with incoming:
+    async with incoming, refusals:
         try:
             while line := await reader.readline():
-                await incoming.send(_message(line))
+                try:
+                    await incoming.send(SessionMessage(read_message(line)))
+                except Unreadable as unreadable:
+                    if unreadable.answer:
+                        await refusals.send(SessionMessage(unreadable.answer))
         except (OSError, ValueError, anyio.BrokenResourceError):
             return  # the client left in the middle of a line, or sent one without an end
 
@@ -105,19 +112,11 @@ async def _write_lines(
 ) -> None:
     async with outgoing:
         async for each in outgoing:
-            line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
             try:
-                writer.write(line.encode() + b"\n")
+                writer.write(write_message(each.message))
                 await writer.drain()
             except OSError:
                 return
-
-
-def _message(line: bytes) -> SessionMessage | Exception:
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
 
 
 def _declared(tool: Tool) -> types.Tool:
