@@ -103,7 +103,8 @@ def _npm(*arguments: str, seconds: float, folder: Path | None = None) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"npm {arguments[0]} took longer than {seconds:.0f} s"
-    return done.stderr.strip()[-300:] if done.returncode else ""
+    told = [line.removeprefix("npm error ") for line in done.stderr.splitlines() if "npm warn" not in line]
+    return f"npm says: {', '.join(told[:3])}" if done.returncode else ""
 
 
 def _node_version(node: str) -> tuple[int, ...]:
