@@ -181,7 +181,7 @@ class Service:
 
     def forget(
         self,
-        ids: Sequence[str],
+        ids: str | Sequence[str],
         mode: str = "retract",
         reason: str = "",
         *,
@@ -190,11 +190,12 @@ class Service:
         client: str = "local",
         by: str = "agent",
     ) -> list[Outcome]:
-        """Close (it stopped being true), retract (it never was) or erase (for good) by id."""
+        """Close (it stopped being true), retract (it never was) or erase (for good) by one id or several."""
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}.", f"Use one of {', '.join(MODES)}.")
         writer = self.writer(profile, "", client, "", by, at)
-        return self._writing.forget(ids, MODES[mode], writer, clean(reason))
+        wanted = [ids] if isinstance(ids, str) else ids
+        return self._writing.forget(wanted, MODES[mode], writer, clean(reason))
 
     def keep(self, memory_id: str, on: bool = True, *, profile: str | None = None) -> Outcome:
         """A person's word: this memory is never muted and never fades."""
