@@ -43,6 +43,7 @@ class ProfileIndex:
         self._texts: dict[str, set[int]] = {}
         self._entities: dict[str, set[int]] = {}
         self._lacking: dict[str, set[int]] = {}
+        self._replaced: dict[int, Memory] = {}
 
     def __len__(self) -> int:
         return len(self.memories)
@@ -57,9 +58,21 @@ class ProfileIndex:
             return None if memory.erased else self._enter(memory)
         before, self.memories[row] = self.memories[row], memory
         self.states.set(row, memory)
+        if memory.replaced_by:
+            self._replaced.pop(row, None)  # to the end: successions are kept in the order of what happened
+            self._replaced[row] = memory
         if memory.erased and not before.erased:
             self._leave(row, before)
         return row
+
+    def successions(self) -> list[tuple[int, int]]:
+        """Rows of memories that were replaced, each with a row that replaced it, oldest change first."""
+        return [
+            (row, self._rows[successor])
+            for row, memory in self._replaced.items()
+            for successor in memory.replaced_by
+            if successor in self._rows
+        ]
 
     def same(self, text: str) -> list[Memory]:
         """The memories whose `what` is the same text, case, spacing and closing points aside."""
@@ -119,6 +132,8 @@ class ProfileIndex:
             rows.add(row)
         for each in memory.claim.entities:
             self._entities.setdefault(same_text(each.name), set()).add(row)
+        if memory.replaced_by:
+            self._replaced[row] = memory
         self.postings.add(row, indexed_words(memory))
         self.names.update(_names(memory))
         self._texts.setdefault(same_text(memory.claim.what), set()).add(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from mnemo_mcp.index.states import Mask
 from mnemo_mcp.recall.question import Question
 
 Floats = npt.NDArray[np.float32]
+
+INHERITED = 0.97  # of the replaced one's score, so that words of one's own still come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,16 @@ def score(index: ProfileIndex, question: Question, meaning: Meaning | None) -> S
     bm25, coverage = index.postings.scores(question.words, size)
     matrix = index.matrices.get(meaning.encoder) if meaning else None
     cosine = matrix.cosines(meaning.vector, size) if matrix and meaning else None
+    for values in (bm25, coverage, cosine):
+        if values is not None:
+            _inherit(values, index.successions())
     return Scores(bm25, coverage, cosine)
+
+
+def _inherit(values: Floats, successions: Sequence[tuple[int, int]]) -> None:
+    """What replaced a memory is also found by what the replaced one is found by: they answer one question."""
+    for old, new in successions:
+        values[new] = max(values[new], values[old] * INHERITED)
 
 
 def by_words(scores: Scores, allowed: Mask, depth: int) -> list[int]:
