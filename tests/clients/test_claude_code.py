@@ -130,7 +130,7 @@ def claude(tmp_path_factory: pytest.TempPathFactory, marketplace: Path) -> Itera
         client.run("plugin", "install", "mnemo@mnemo")
         product.settled()
         yield client
-        assert not (product.data / "log/hooks.log").exists()
+        assert product.log() == []  # of the hooks
         log = (product.data / "log/daemon.log").read_text()
         assert " WARNING " not in log and " ERROR " not in log
 
