@@ -141,13 +141,13 @@ class Inspector:
         program = package / json.loads((package / "package.json").read_text())["bin"]["mcp-inspector"]
         self._command = [npm.node(), program, "--cli", *target, "--format", "json", "--quiet", *options]
         self._command += ["--protocol-era", era]
-        self._environ = memory.environ
+        self.memory = memory
 
     def run(self, method: str, *options: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the result; {} where the Inspector itself refuses."""
         command = [*self._command, "--method", method, *options]
         done = subprocess.run(
-            command, env=self._environ, capture_output=True, text=True, timeout=60, check=False
+            command, env=self.memory.environ, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode in (0, TOOL_FAILED), done.stderr
         found = json.loads(done.stdout or "{}")
@@ -169,7 +169,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Product,
 def inspector(request: pytest.FixtureRequest, guarded: tuple[Product, str], era: str) -> Inspector:
     memory, url = guarded
     if request.param == "stdio":
-        return Inspector(memory, era, memory.stdio_command, ())
+        return Inspector(memory, era, memory.stdio_command, ("-e", f"MNEMO_HOME={memory.data}"))
     token = (memory.data / "token").read_text().strip()
     options = ("--transport", "http", "--server-url", url, "--header", f"Authorization: Bearer {token}")
     return Inspector(memory, era, (), options)
@@ -189,3 +189,4 @@ def test_inspector(inspector: Inspector) -> None:
     assert code == 0 and "behind the till" in found
     assert inspector.call("recall") == (TOOL_FAILED, "`query` is missing or empty. Give `query` as a text.")
     assert inspector.call("no_such_tool")[0] == TOOL_FAILED
+    assert inspector.memory.recall("Where do the spare keys hang?")[0]["what"].startswith("Spare keys")
