@@ -76,6 +76,10 @@ class Recall:
     limit: int = 8
     limit_most: int = 50
     answer_characters: int = 24_000
+    # recall/freshness.py, set on scenarios of changing facts where nobody says what replaces what
+    alike_meaning: float = 0.65  # cosine of two memories that may tell of the same thing
+    alike_behind: float = 0.20  # and how much further from the question the newer one may be
+    alike_words: float = 0.40  # the share of common words, where there are no vectors
     words_share: float = 0.5  # of the words' coverage beside the cosine, where relevance is judged
     field_rank: int = 6  # as many memories may stand out at once; the last of them is the field
 

@@ -67,6 +67,8 @@ def _memory(found: Mapping[str, Any]) -> str:
     head = f"- {found['id']} {found['kind']}, {states[found['status']]}"
     if found["replaced_by"] and found["status"] != "current":
         head += f", replaced by {', '.join(found['replaced_by'])}"
+    if found["outdated_by"]:
+        head += f", may be outdated by {found['outdated_by']}"
     if found["relevance"] == "weak":
         head += ", weak match"
     if found["origin"] == "tool":

@@ -256,6 +256,7 @@ def _recalled(found: RecalledMemory) -> dict[str, Any]:
         **memory_json(found.memory, found.status),
         "score": round(found.score, 5),
         "relevance": "sure" if found.sure else "weak",
+        "outdated_by": found.outdated_by,
     }
 
 

@@ -37,6 +37,11 @@ class VectorMatrix:
     def has(self, row: int) -> bool:
         return row < len(self._scales) and bool(self._scales[row])
 
+    def cosine(self, row: int, other: int) -> float:
+        """The cosine of two rows that both have a vector."""
+        one, two = (self._values[each].astype(np.float32) for each in (row, other))
+        return float(one @ two * self._scales[row] * self._scales[other])
+
     def cosines(self, query: Floats, size: int) -> Floats:
         """The cosine of `query` (unit length) with every row; -1 where a row has no vector."""
         found = np.full(size, -1.0, np.float32)

@@ -10,13 +10,17 @@ from mnemo_mcp.memory import Episode, Memory, Status
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """A memory with its place. `sure` is whether it is relevant enough to be shown unasked."""
+    """A memory with its place. `sure` is whether it is relevant enough to be shown unasked.
+
+    `outdated_by` is the id of a newer memory that seems to tell of the same thing; nobody said that it does.
+    """
 
     memory: Memory
     status: Status
     score: float
     sure: bool
     ranks: Mapping[str, int] = field(default_factory=dict)
+    outdated_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.index.states import Mask
@@ -15,6 +16,16 @@ from mnemo_mcp.recall.relevance import survey, weigh
 from mnemo_mcp.settings import Floor, Recall
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row with its fused score, whether its relevance is sure, and its rank in each channel."""
+
+    row: int
+    score: float
+    sure: bool
+    ranks: Mapping[str, int]
+
+
 def ranked(
     index: ProfileIndex,
     question: Question,
@@ -22,8 +33,8 @@ def ranked(
     allowed: Mask,
     floor: Floor,
     constants: Recall,
-) -> list[tuple[int, float, bool, dict[str, int]]]:
-    """Rows of one mask, best first, with score, whether relevance is sure, and the rank in each channel."""
+) -> list[Ranked]:
+    """The rows of one mask that are relevant, best first."""
     lists = {
         "meaning": by_meaning(scores, allowed, constants.channel_depth),
         "words": by_words(scores, allowed, constants.channel_depth),
@@ -40,7 +51,7 @@ def ranked(
         evidence = weigh(index, question, scores, row, field)
         if evidence.sure(floor) or evidence.worth_an_answer(floor):
             ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
-            found.append((row, score, evidence.sure(floor), ranks))
+            found.append(Ranked(row, score, evidence.sure(floor), ranks))
     return found
 
 
@@ -58,13 +69,21 @@ def words_weight(question: Question, scores: Scores, rows: list[int], index: Pro
 
 
 def arranged(
-    rows: list[tuple[int, float, bool, dict[str, int]]],
+    ranks: Sequence[Ranked],
     index: ProfileIndex,
-    states: Mapping[int, Memory],
+    view: Mapping[int, Memory],
     status: Status,
+    outdated: Mapping[int, int],
 ) -> list[RecalledMemory]:
     """Ranked rows as recalled memories."""
     return [
-        RecalledMemory(states.get(row, index.memories[row]), status, score, sure, ranks)
-        for row, score, sure, ranks in rows
+        RecalledMemory(
+            view.get(each.row, index.memories[each.row]),
+            status,
+            each.score,
+            each.sure,
+            each.ranks,
+            index.memories[outdated[each.row]].id if each.row in outdated else "",
+        )
+        for each in ranks
     ]

@@ -15,6 +15,7 @@ from mnemo_mcp.memory import Instant, Memory, Status
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.recall.channels import Meaning, score
+from mnemo_mcp.recall.freshness import fresher_first
 from mnemo_mcp.recall.order import arranged, ranked
 from mnemo_mcp.recall.question import Question, read
 from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
@@ -104,7 +105,11 @@ class Recaller:
             allowed = scope & view.masks[status]
             if len(found) <= ask.limit and allowed.any():
                 rows = ranked(index, question, scores, allowed, floor, self._constants)
-                found += arranged(rows, index, view.states, status)
+                order, outdated = fresher_first(
+                    index, scores, meaning, [each.row for each in rows], self._constants
+                )
+                rows.sort(key=lambda each: order.index(each.row))
+                found += arranged(rows, index, view.states, status, outdated)
         return found
 
     def _meaning(self, question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
