@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -242,20 +242,34 @@ def identity(prefix: str, *parts: Any) -> str:
 
 def canonical(value: Any) -> bytes:
     """Canonical JSON bytes: sorted keys, NFC text, one form for equal numbers, no NaN (ValueError)."""
+    return _json(value, _composed)
+
+
+def faithful(value: Any) -> bytes:
+    """The same with every text as it was given: what is stored, where `canonical` is what is compared."""
+    return _json(value, str)
+
+
+def _json(value: Any, form: Callable[[str], str]) -> bytes:
+    plain = _normal(value, form)
     return json.dumps(
-        _normal(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+        plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
 
 
-def _normal(value: Any) -> Any:
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _normal(value: Any, form: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", str(value))
+        return form(str(value))
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {unicodedata.normalize("NFC", str(key)): _normal(part) for key, part in value.items()}
+        return {form(str(key)): _normal(part, form) for key, part in value.items()}
     if isinstance(value, Sequence):
-        return [_normal(part) for part in value]
+        return [_normal(part, form) for part in value]
     return value
 
 

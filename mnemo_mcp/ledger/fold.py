@@ -22,7 +22,7 @@ from mnemo_mcp.memory import (
     Operation,
     Period,
     Role,
-    canonical,
+    faithful,
     same_text,
 )
 
@@ -155,7 +155,7 @@ def state_bytes(memory: Memory) -> bytes:
     """The snapshot's form of a memory; equal memories give equal bytes."""
     parts = {name: getattr(memory, name) for name in _MEMORY}  # asdict would copy all of it, part by part
     periods = [{"start": each.start, "end": each.end} for each in memory.periods]
-    return canonical({**parts, "claim": claim_body(memory.claim), "periods": periods})
+    return faithful({**parts, "claim": claim_body(memory.claim), "periods": periods})
 
 
 def memory_of(state: Mapping[str, Any]) -> Memory:

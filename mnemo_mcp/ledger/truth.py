@@ -18,6 +18,7 @@ from mnemo_mcp.memory import (
     Memory,
     Operation,
     canonical,
+    faithful,
     identity,
     same_text,
 )
@@ -88,8 +89,7 @@ class Truth:
         values = _values(row)
         found = tx.execute(f"SELECT {_COLUMNS} FROM ledger WHERE id = ?", (row.id,)).fetchone()
         if found is not None:
-            erased = "{}" in (found[_BODY], values[_BODY]) and _bodiless(found) == _bodiless(values)
-            if found == values or erased:
+            if _alike(found, values):
                 return 0
             raise LedgerConflict(f"The ledger holds {row.id} with other content.", "Run `mnemo doctor`.")
         cursor = tx.execute(
@@ -263,6 +263,13 @@ def matching(connection: Connection, table: str, column: str, name: str, profile
     return [row[0] for row in rows]
 
 
+def _alike(found: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+    """Whether two rows say the same; composed and decomposed texts do, and an erased body is no other."""
+    bodies = (found[_BODY], values[_BODY])
+    same = "{}" in bodies or len({canonical(json.loads(body)) for body in bodies}) == 1
+    return same and _bodiless(found) == _bodiless(values)
+
+
 def _bodiless(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*values[:_BODY], *values[_BODY + 1 :])
 
@@ -273,7 +280,7 @@ def _values(row: LedgerRow) -> tuple[Any, ...]:
         row.profile,
         row.memory,
         str(row.operation),
-        canonical(row.body).decode(),
+        faithful(row.body).decode(),
         row.valid_from,
         row.valid_to,
         row.known_at,
