@@ -33,10 +33,6 @@ class Scores:
     coverage: Floats
     cosine: Floats | None
 
-    @property
-    def best_coverage(self) -> float:
-        return float(self.coverage.max(initial=0.0))
-
 
 def score(index: ProfileIndex, question: Question, meaning: Meaning | None) -> Scores:
     """Score all rows of an index once; ranking under different masks then costs next to nothing."""
@@ -44,9 +40,10 @@ def score(index: ProfileIndex, question: Question, meaning: Meaning | None) -> S
     bm25, coverage = index.postings.scores(question.words, size)
     matrix = index.matrices.get(meaning.encoder) if meaning else None
     cosine = matrix.cosines(meaning.vector, size) if matrix and meaning else None
+    successions = index.successions()
     for values in (bm25, coverage, cosine):
         if values is not None:
-            _inherit(values, index.successions())
+            _inherit(values, successions)
     return Scores(bm25, coverage, cosine)
 
 
@@ -56,20 +53,22 @@ def _inherit(values: Floats, successions: Sequence[tuple[int, int]]) -> None:
         values[new] = max(values[new], values[old] * INHERITED)
 
 
-def by_words(scores: Scores, allowed: Mask, depth: int) -> list[int]:
+def by_words(index: ProfileIndex, scores: Scores, allowed: Mask, depth: int) -> list[int]:
     """The best rows by BM25 that hold any word of the question."""
-    return _best(scores.bm25, allowed & (scores.bm25 > 0), depth)
+    return _best(index, scores.bm25, allowed & (scores.bm25 > 0), depth)
 
 
-def by_meaning(scores: Scores, allowed: Mask, depth: int) -> list[int]:
+def by_meaning(index: ProfileIndex, scores: Scores, allowed: Mask, depth: int) -> list[int]:
     """The nearest rows by the encoder's cosine."""
     if scores.cosine is None:
         return []
-    return _best(scores.cosine, allowed & (scores.cosine > 0), depth)
+    return _best(index, scores.cosine, allowed & (scores.cosine > 0), depth)
 
 
-def _best(values: Floats, allowed: Mask, depth: int) -> list[int]:
+def _best(index: ProfileIndex, values: Floats, allowed: Mask, depth: int) -> list[int]:
+    """Ties by id, at the cut too: in which order memories came makes no difference."""
     rows = np.flatnonzero(allowed)
     if len(rows) > depth:
-        rows = rows[np.argpartition(-values[rows], depth - 1)[:depth]]
-    return [int(row) for row in rows[np.lexsort((rows, -values[rows]))]]
+        rows = rows[values[rows] >= np.partition(values[rows], -depth)[-depth]]
+    best = sorted(rows.tolist(), key=lambda row: (-values[row], index.memories[row].id))
+    return best[:depth]

@@ -33,21 +33,24 @@ def ranked(
     allowed: Mask,
     floor: Floor,
     constants: Recall,
+    most: int,
 ) -> list[Ranked]:
-    """The rows of one mask that are relevant, best first."""
+    """At most `most` rows of one mask that are relevant, best first."""
     lists = {
-        "meaning": by_meaning(scores, allowed, constants.channel_depth),
-        "words": by_words(scores, allowed, constants.channel_depth),
+        "meaning": by_meaning(index, scores, allowed, constants.channel_depth),
+        "words": by_words(index, scores, allowed, constants.channel_depth),
     }
     weights = {"meaning": 1.0, "words": words_weight(question, scores, lists["words"], index)}
     ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
     fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
     field = survey(index, question, scores, allowed, floor, constants)
-    found = []
+    found: list[Ranked] = []
     for memory_id, score in fused:
         row = index.row(memory_id)
         if row is None:
             continue
+        if len(found) == most:
+            break
         evidence = weigh(index, question, scores, row, field)
         if evidence.sure(floor) or evidence.worth_an_answer(floor):
             ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
