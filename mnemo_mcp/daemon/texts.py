@@ -23,7 +23,7 @@ def recall(result: Mapping[str, Any]) -> str:
     lines += _fitting(passages, LONGEST - sum(map(len, lines)) - 500)
     left_out = len(memories) - len(told) + result["left_out"]
     if left_out:
-        lines.append(f"{left_out} more left out; ask more narrowly or with a higher limit.")
+        lines.append(f"{left_out} or more left out; ask more narrowly or with a higher limit.")
     return "\n".join([*lines, *result["notes"]])
 
 

@@ -25,6 +25,8 @@ EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode
 
 NOTHING = "Nothing known about this."
 NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
+_LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
+
 NOT_READY = "Vectors are not ready yet: answered from words alone."
 NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`); answered from words alone."
 
@@ -100,11 +102,12 @@ class Recaller:
         floor = floor_of(meaning)
         view = self._view(index, ask)
         scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
+        most = ask.limit + _LOOK_BEYOND
         found: list[RecalledMemory] = []
         for status in _told(ask):
             allowed = scope & view.masks[status]
             if len(found) <= ask.limit and allowed.any():
-                rows = ranked(index, question, scores, allowed, floor, self._constants)
+                rows = ranked(index, question, scores, allowed, floor, self._constants, most)
                 order, outdated = fresher_first(
                     index, scores, meaning, [each.row for each in rows], self._constants
                 )
