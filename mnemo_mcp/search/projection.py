@@ -11,8 +11,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,13 +39,13 @@ from mnemo_mcp.search.tables import (
     widen,
     worn,
 )
+from mnemo_mcp.search.trouble import PassedOver, Translated
 from mnemo_mcp.times import Clock, system_clock
 
 Found = list[tuple[str, float]]
 """Ids with their scores, best first, ties by id."""
 
 _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 256 * 2**20, 64 * 2**20  # LanceDB's own bounds are 6 and 1 GiB
-_TROUBLE = (RuntimeError, ValueError, OSError)  # all that LanceDB 0.40 raised, whichever file was damaged
 _CODE = re.compile(r"(?:os error |Errno |code: )(\d+)")
 _OUTER = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 _OUTER |= {errno.ENOMEM, errno.EIO}
@@ -195,12 +194,11 @@ class Projection:
             handle = self._open(table)
             if handle is None:
                 return nothing
-            try:
+            with PassedOver():
                 return ask(handle)
-            except _TROUBLE:
-                # maintenance may have dropped the version while it was read; then the newest one answers
-                handle.checkout_latest()
-                return ask(handle)
+            # maintenance may have dropped the version while it was read; then the newest one answers
+            handle.checkout_latest()
+            return ask(handle)
 
     def _writable(self, table: Table) -> Any:
         with self._translated():
@@ -238,15 +236,11 @@ class Projection:
             self._connection = lancedb.connect(self._address, session=session)
         return self._connection
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self) -> Translated:
         """LanceDB's errors as ours."""
-        try:
-            yield
-        except _TROUBLE as error:
-            raise self._explained(error) from error
+        return Translated(self._explained)
 
-    def _explained(self, error: Exception) -> StoreError:
+    def _explained(self, error: BaseException) -> StoreError:
         text = str(error).split(", /")[0][:200]  # LanceDB appends where in its sources it happened
         if "conflict" in text.lower():
             return StoreBusy(f"Another process writes to the search tables in {self._address}.")
