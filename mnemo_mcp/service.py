@@ -129,6 +129,7 @@ class Service:
             valid_at=self._instant(valid_at),
             known_at=self._instant(known_at),
             history=history,
+            zone=self.zone,
         )
         self.upkeep.before_answer()
         return self._recaller.answer(ask)
@@ -346,7 +347,7 @@ class Service:
             self._ownership.release()
 
     def _occasion(self, arrival: Arrival, prompt: str = "") -> Occasion:
-        return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by)
+        return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by, self.zone)
 
     def _framed(self, call: HookCall, text: str) -> str:
         return hook_output(call, text) if text else ""

@@ -496,3 +496,68 @@ def test_six_processes_lose_nothing(tmp_path: Path) -> None:
     with open_at(tmp_path) as service:
         assert service.store.truth.newest() == 300
         assert service.check() == []
+
+
+# Questions with dates.
+
+
+SEEN = {"E1": "2026-09-13T22:30Z", "E2": "2026-09-14T00:30Z", "E3": "2026-09-14T09:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("zone", "yesterday", "today", "on_the_14th"),
+    [
+        ("UTC", ["E1"], ["E2", "E3"], ["E2", "E3"]),
+        ("Europe/Madrid", [], ["E1", "E2", "E3"], ["E1", "E2", "E3"]),
+        ("Pacific/Kiritimati", [], ["E1", "E2", "E3"], ["E1", "E2", "E3"]),
+        ("Pacific/Midway", [], ["E1", "E2", "E3"], []),
+        ("Asia/Kolkata", [], ["E1", "E2", "E3"], ["E1", "E2", "E3"]),
+    ],
+)
+def test_days_are_those_of_the_person(
+    tmp_path: Path, zone: str, yesterday: list[str], today: list[str], on_the_14th: list[str]
+) -> None:
+    now = datetime(2026, 9, 14, 9, 21, tzinfo=UTC)
+    with open_at(tmp_path / "data", now, zone) as service:
+        for name, at in SEEN.items():
+            service.remember(f"{name} took place", kind="event", valid_from=at, at=at)
+        for question, names in (
+            ("what happened yesterday?", yesterday),
+            ("what did we do today?", today),
+            ("what changed on 2026-09-14?", on_the_14th),
+        ):
+            answer = service.recall(question)
+            assert [found.memory.claim.what[:2] for found in answer.memories] == names
+            assert [found.episode.text[:2] for found in answer.episodes] == names
+            assert any("is read as" in note for note in answer.notes)
+        said = service.hook(
+            "claude", "pre-message", b'{"session_id": "s", "prompt": "what did we do today?"}'
+        )
+        assert [name for name in SEEN if name in said] == today
+
+
+def test_a_question_about_a_day_is_answered_as_of_that_day(service: Service) -> None:
+    by_field(service)
+    for day, city in (("5 October 2026", "Prague"), ("2026-09-30", "Lisbon"), ("yesterday", "Bern")):
+        assert current(service, f"Where did Ivan live on {day}?")[0].split()[-1] == city
+
+
+def test_current_before_closed_also_for_the_closed_ones_own_words(service: Service) -> None:
+    old = service.remember("The server's SSH port is 22.", at="2026-01-01").id
+    service.remember("sshd listens on 49222 since the hardening.", at="2026-02-01", replaces=[old])
+    for question in ("what is the server's SSH port?", "The server's SSH port is 22."):
+        answer = service.recall(question)
+        assert "49222" in answer.memories[0].memory.claim.what
+        assert [found.status for found in answer.memories] == [Status.CURRENT, Status.CLOSED]
+    said = service.hook(
+        "claude", "pre-message", b'{"session_id": "s", "prompt": "what is the server SSH port?"}'
+    )
+    assert "49222" in said and "port is 22" not in said
+
+
+def test_without_a_judge_both_stay_and_the_newer_is_first(service: Service) -> None:
+    service.remember("Atlas deploys on Tuesday.", at="2026-01-01")
+    service.remember("Atlas deploys on Thursday now, no longer on Tuesday.", at="2026-02-01")
+    found = service.recall("when does Atlas deploy?").memories
+    assert ["Thursday" in each.memory.claim.what for each in found] == [True, False]
+    assert found[1].outdated_by == found[0].memory.id

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from mnemo_mcp.memory import Instant, Memory, Status
+from mnemo_mcp.memory import Instant, Memory, Period, Status
 
 Mask = npt.NDArray[np.bool_]
 
@@ -69,6 +69,12 @@ class States:
         for row, memory in self._pieces.items():
             found[row] = memory.status(at) is status
         return found
+
+    def beginning(self, period: Period) -> Mask:
+        """The rows that began to hold within a period."""
+        start, size = self._start[: self._size], self._size
+        end = _NEVER if period.end is None else milliseconds(period.end)
+        return ~self._dead[:size] & (milliseconds(period.start) <= start) & (start < end)
 
     def in_projects(self, projects: frozenset[str]) -> Mask:
         """The rows of these projects and those that belong to none."""

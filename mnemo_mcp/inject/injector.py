@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 
 from mnemo_mcp.capture.payload import HookCall, is_command, is_notice
 from mnemo_mcp.index.index import Index
@@ -36,6 +36,7 @@ class Occasion:
     now: Instant
     prompt: str = ""
     answer_by: Instant | None = None
+    zone: tzinfo = UTC
 
     @property
     def projects(self) -> frozenset[str]:
@@ -93,6 +94,7 @@ class Injector:
             projects=occasion.projects,
             past=False,
             episodes=False,
+            zone=occasion.zone,
         )
         found = [each.memory for each in self._recaller.answer(ask).memories if each.sure]
         return [memory for memory in found if self._tellable(memory, occasion)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mnemo_mcp.errors import NotFound, Refused
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.ledger.truth import matching
-from mnemo_mcp.memory import Episode, Instant, Role, identity
+from mnemo_mcp.memory import Episode, Instant, Period, Role, identity
 
 _COLUMNS = "id, profile, role, text, client, session, project, turn, occurred_at, zone, recorded_at"
 
@@ -91,6 +91,19 @@ class Episodes:
                 (*thread, after + 1),
             ).fetchall()
         return [_episode(row) for row in (*reversed(ahead), *rest)]
+
+    def between(
+        self, profile: str, period: Period, projects: Sequence[str] | None, most: int
+    ) -> list[Episode]:
+        """The first episodes of a period by their own time; `projects` None is all of them."""
+        scope = "" if projects is None else f" AND project IN ({','.join('?' * len(projects))})"
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM episodes WHERE profile = ? AND occurred_at >= ? AND occurred_at < ?"
+                f" AND text <> ''{scope} ORDER BY occurred_at, seq LIMIT ?",
+                (profile, period.start, period.end or "9", *(projects or ()), most),
+            ).fetchall()
+        return [_episode(row) for row in rows]
 
     def after(self, seq: int, most: int) -> list[tuple[int, Episode]]:
         """Up to `most` episodes stored after number `seq`, with their numbers, in order."""

@@ -110,8 +110,11 @@ def _maker(name: str, settings: Encoders) -> Make:
 
 
 def _one_thread() -> None:
-    """Let matrix products run on one thread: a question is small work, and on two busy cores the second thread
-    made a scan of 10,000 vectors 15 times slower (23 ms against 1.5, `bench/warm_recall.py`)."""
+    """Let matrix products run on one thread.
+
+    A question is small work: on two busy cores the second thread made a scan of 10,000 vectors 15 times
+    slower (23 ms against 1.5, seen with `bench/warm_recall.py`).
+    """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, user_api="blas")

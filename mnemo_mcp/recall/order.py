@@ -44,6 +44,7 @@ def ranked(
     ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
     fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
     field = survey(index, question, scores, allowed, floor, constants)
+    replaced = _replaced(index)
     found: list[Ranked] = []
     for memory_id, score in fused:
         row = index.row(memory_id)
@@ -51,10 +52,20 @@ def ranked(
             continue
         if len(found) == most:
             break
-        evidence = weigh(index, question, scores, row, field)
-        if evidence.sure(floor) or evidence.worth_an_answer(floor):
+        # what speaks for a memory that was replaced speaks for the one that replaced it
+        weighed = [weigh(index, question, scores, each, field) for each in (row, *replaced.get(row, ()))]
+        sure = any(evidence.sure(floor) for evidence in weighed)
+        if sure or any(evidence.worth_an_answer(floor) for evidence in weighed):
             ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
-            found.append(Ranked(row, score, evidence.sure(floor), ranks))
+            found.append(Ranked(row, score, sure, ranks))
+    return found
+
+
+def _replaced(index: ProfileIndex) -> dict[int, list[int]]:
+    """For each row that replaced others, those."""
+    found: dict[int, list[int]] = {}
+    for old, new in index.successions():
+        found.setdefault(new, []).append(old)
     return found
 
 

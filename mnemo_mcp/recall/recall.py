@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, timedelta, tzinfo
+
+import numpy as np
 
 from mnemo_mcp.errors import ModelError
 from mnemo_mcp.index.index import Index
@@ -11,12 +14,14 @@ from mnemo_mcp.index.profile import ProfileIndex, Scope
 from mnemo_mcp.index.states import Mask
 from mnemo_mcp.ledger.fold import fold
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Instant, Memory, Status
+from mnemo_mcp.memory import Instant, Memory, Status, instant, moment
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.recall.channels import Meaning, score
+from mnemo_mcp.recall.dates import Asked, asked_time
 from mnemo_mcp.recall.freshness import fresher_first
 from mnemo_mcp.recall.order import arranged, ranked
+from mnemo_mcp.recall.passage import passage
 from mnemo_mcp.recall.question import Question, read
 from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
 
@@ -25,6 +30,7 @@ EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode
 
 NOTHING = "Nothing known about this."
 NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
+_MOMENT = timedelta(milliseconds=1)
 _LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
 
 NOT_READY = "Vectors are not ready yet: answered from words alone."
@@ -45,6 +51,7 @@ class Ask:
     valid_at: Instant | None = None
     known_at: Instant | None = None
     history: bool = False
+    zone: tzinfo = UTC
     past: bool = True
     episodes: bool = True
 
@@ -78,8 +85,12 @@ class Recaller:
         question = read(ask.text)
         if question.says_nothing:
             return Answer(notes=(NO_WORDS,))
-        meaning, notes = self._meaning(question)
         index = self._index.profile(ask.profile)
+        if asked := asked_time(question.text, question.words, ask.zone, ask.now):
+            if asked.anything:
+                return self._within(index, asked, ask)
+            ask = _as_of(ask, asked)
+        meaning, notes = self._meaning(question)
         with index.lock:
             found = self._memories(index, question, meaning, ask)
             lacking = index.lacks(meaning.encoder) if meaning else 0
@@ -94,6 +105,27 @@ class Recaller:
         if not kept and not passages:
             notes = (*notes, NOTHING)
         return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)))
+
+    def _within(self, index: ProfileIndex, asked: Asked, ask: Ask) -> Answer:
+        """What began, was decided or was said in the time asked about, in its order."""
+        with index.lock:
+            scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
+            rows = np.flatnonzero(scope & index.states.beginning(asked.period)).tolist()
+            memories = [index.memories[row] for row in rows]
+        memories.sort(key=lambda memory: (memory.valid_from, memory.id))
+        kept = memories[: ask.limit]
+        found = [RecalledMemory(each, each.status(ask.now), 1.0, sure=True, ranks={"time": place})
+                 for place, each in enumerate(kept, 1)]  # fmt: skip
+        passages: list[RecalledEpisode] = []
+        if ask.episodes:
+            projects = None if ask.projects is None else [*ask.projects, ""]
+            said = self._store.episodes.between(ask.profile, asked.period, projects, ask.limit)
+            passages = [RecalledEpisode(each, passage(each.text, ())[0], 1.0) for each in said]
+        days = f"“{asked.words}” is read as {_local(asked.period.start, ask.zone)} to"
+        notes: tuple[str, ...] = (f"{days} {_local(asked.period.end or ask.now, ask.zone)}.",)
+        if not found and not passages:
+            notes = (*notes, NOTHING)
+        return Answer(tuple(found), tuple(passages), notes, len(memories) - len(kept))
 
     def _memories(
         self, index: ProfileIndex, question: Question, meaning: Meaning | None, ask: Ask
@@ -141,6 +173,17 @@ class Recaller:
                 if then is not None:
                     states[row] = then
         return _View(masks, states)
+
+
+def _as_of(ask: Ask, asked: Asked) -> Ask:
+    """A question about something at a time of its own, unless its caller said which time it means."""
+    if ask.valid_at or ask.known_at or not ask.past:
+        return ask
+    return replace(ask, valid_at=min(instant(moment(asked.period.end or ask.now) - _MOMENT), ask.now))
+
+
+def _local(at: Instant, zone: tzinfo) -> str:
+    return moment(at).astimezone(zone).strftime("%Y-%m-%d %H:%M%z")
 
 
 def floor_of(meaning: Meaning | None) -> Floor:
