@@ -35,6 +35,8 @@ class States:
         self._start = np.zeros(256, np.int64)
         self._end = np.zeros(256, np.int64)
         self._dead = np.zeros(256, np.bool_)
+        self._known = np.zeros(256, np.int64)
+        self._changed = np.zeros(256, np.int64)
         self._project = np.zeros(256, np.int32)
         self._kind = np.zeros(256, np.int32)
         self._codes: dict[str, int] = {}
@@ -47,6 +49,7 @@ class States:
         self._size = max(self._size, row + 1)
         self._start[row], self._end[row] = _bounds(memory)
         self._dead[row] = memory.status(memory.valid_from) is Status.RETRACTED
+        self._known[row], self._changed[row] = milliseconds(memory.known_at), milliseconds(memory.changed_at)
         self._project[row] = self._code(memory.project)
         self._kind[row] = self._code(memory.claim.kind)
         self._pieces.pop(row, None)
@@ -76,6 +79,15 @@ class States:
         end = _NEVER if period.end is None else milliseconds(period.end)
         return ~self._dead[:size] & (milliseconds(period.start) <= start) & (start < end)
 
+    def known_by(self, at: Instant) -> Mask:
+        """The rows of which anything was known by an instant."""
+        return self._known[: self._size] <= milliseconds(at)
+
+    def changed_after(self, at: Instant) -> list[int]:
+        """The rows that were known by an instant and became something else later."""
+        later = self._changed[: self._size] > milliseconds(at)
+        return [int(row) for row in np.flatnonzero(self.known_by(at) & later)]
+
     def in_projects(self, projects: frozenset[str]) -> Mask:
         """The rows of these projects and those that belong to none."""
         return self._among(self._project, projects | {""})
@@ -91,7 +103,7 @@ class States:
         return self._codes.setdefault(name, len(self._codes))
 
     def _grow(self) -> None:
-        for name in ("_start", "_end", "_dead", "_project", "_kind"):
+        for name in ("_start", "_end", "_dead", "_known", "_changed", "_project", "_kind"):
             old = getattr(self, name)
             fresh = np.zeros(2 * len(old), old.dtype)
             fresh[: len(old)] = old

@@ -12,7 +12,6 @@ from mnemo_mcp.errors import ModelError
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import ProfileIndex, Scope
 from mnemo_mcp.index.states import Mask
-from mnemo_mcp.ledger.fold import fold
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant, Memory, Status, instant, moment
 from mnemo_mcp.models.registry import EncoderPair
@@ -23,6 +22,7 @@ from mnemo_mcp.recall.freshness import fresher_first
 from mnemo_mcp.recall.order import arranged, ranked
 from mnemo_mcp.recall.passage import passage
 from mnemo_mcp.recall.question import Question, read
+from mnemo_mcp.recall.versions import Versions
 from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
 
 EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode]]
@@ -79,6 +79,7 @@ class Recaller:
         self._encoders = encoders
         self._constants = settings.recall
         self._episodes = episodes
+        self._versions = Versions(store.truth.history)
 
     def answer(self, ask: Ask) -> Answer:
         """Memories that are relevant and stand in scope, current ones first; else passages of episodes."""
@@ -162,16 +163,17 @@ class Recaller:
         masks = {status: index.states.having(ask.at, status) for status in Status}
         if ask.known_at is None:
             return _View(masks)
+        known = index.states.known_by(ask.known_at)
+        for mask in masks.values():
+            mask &= known
         states: dict[int, Memory] = {}
-        for row, memory in enumerate(index.memories):
-            if memory.changed_at > ask.known_at:
-                then = fold(self._store.truth.history(memory.id), ask.known_at)
-                for status in Status:
-                    masks[status][row] = (
-                        then is not None and not memory.erased and then.status(ask.at) is status
-                    )
-                if then is not None:
-                    states[row] = then
+        for row in index.states.changed_after(ask.known_at):
+            then = self._versions.by(index.memories[row], ask.known_at)
+            status = then.status(ask.at) if then else None
+            for each, mask in masks.items():
+                mask[row] = each is status
+            if then:
+                states[row] = then
         return _View(masks, states)
 
 

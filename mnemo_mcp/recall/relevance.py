@@ -74,7 +74,8 @@ class Evidence:
         Where it is near in meaning, fewer are enough.
         """
         near = self._near(floor.meaning_with_words)
-        if near and self.matched > 1 and self.of_known >= _WHOLE:
+        no_stranger = near if self.cosine is not None else self.name or self.rare
+        if no_stranger and self.matched > 1 and self.of_known >= _WHOLE:
             return True
         if self.behind > floor.behind:
             return False
