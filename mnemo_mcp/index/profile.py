@@ -13,6 +13,7 @@ import numpy as np
 
 from mnemo_mcp.index.postings import Postings
 from mnemo_mcp.index.states import Mask, States
+from mnemo_mcp.index.successions import Successions
 from mnemo_mcp.index.vectors import VectorMatrix
 from mnemo_mcp.memory import Memory, same_text
 from mnemo_mcp.words import STOP_WORDS, fold, words
@@ -44,6 +45,7 @@ class ProfileIndex:
         self._entities: dict[str, set[int]] = {}
         self._lacking: dict[str, set[int]] = {}
         self._replaced: dict[int, Memory] = {}
+        self._successions: Successions | None = None
 
     def __len__(self) -> int:
         return len(self.memories)
@@ -59,20 +61,23 @@ class ProfileIndex:
         before, self.memories[row] = self.memories[row], memory
         self.states.set(row, memory)
         if memory.replaced_by:
-            self._replaced.pop(row, None)  # to the end: successions are kept in the order of what happened
             self._replaced[row] = memory
+            self._successions = None
         if memory.erased and not before.erased:
             self._leave(row, before)
         return row
 
-    def successions(self) -> list[tuple[int, int]]:
-        """Rows of memories that were replaced, each with a row that replaced it, oldest change first."""
-        return [
-            (row, self._rows[successor])
-            for row, memory in self._replaced.items()
-            for successor in memory.replaced_by
-            if successor in self._rows
-        ]
+    def successions(self) -> Successions:
+        """Which rows were replaced by which."""
+        if self._successions is None:
+            pairs = [
+                (row, self._rows[successor])
+                for row, memory in self._replaced.items()
+                for successor in memory.replaced_by
+                if successor in self._rows
+            ]
+            self._successions = Successions(pairs)
+        return self._successions
 
     def same(self, text: str) -> list[Memory]:
         """The memories whose `what` is the same text, case, spacing and closing points aside."""
@@ -134,6 +139,7 @@ class ProfileIndex:
             self._entities.setdefault(same_text(each.name), set()).add(row)
         if memory.replaced_by:
             self._replaced[row] = memory
+        self._successions = None
         self.postings.add(row, indexed_words(memory))
         self.names.update(_names(memory))
         self._texts.setdefault(same_text(memory.claim.what), set()).add(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,17 +39,12 @@ def score(index: ProfileIndex, question: Question, meaning: Meaning | None) -> S
     bm25, coverage = index.postings.scores(question.words, size)
     matrix = index.matrices.get(meaning.encoder) if meaning else None
     cosine = matrix.cosines(meaning.vector, size) if matrix and meaning else None
+    # what replaced a memory is also found by what the replaced one is found by: they answer one question
     successions = index.successions()
     for values in (bm25, coverage, cosine):
         if values is not None:
-            _inherit(values, successions)
+            successions.pass_on(values, INHERITED)
     return Scores(bm25, coverage, cosine)
-
-
-def _inherit(values: Floats, successions: Sequence[tuple[int, int]]) -> None:
-    """What replaced a memory is also found by what the replaced one is found by: they answer one question."""
-    for old, new in successions:
-        values[new] = max(values[new], values[old] * INHERITED)
 
 
 def by_words(index: ProfileIndex, scores: Scores, allowed: Mask, depth: int) -> list[int]:

@@ -44,7 +44,7 @@ def ranked(
     ids = {name: [index.memories[row].id for row in rows] for name, rows in lists.items()}
     fused = fuse([(weights[name], ids[name]) for name in lists], constants.rank_constant)
     field = survey(index, question, scores, allowed, floor, constants)
-    replaced = _replaced(index)
+    successions = index.successions()
     found: list[Ranked] = []
     for memory_id, score in fused:
         row = index.row(memory_id)
@@ -53,19 +53,13 @@ def ranked(
         if len(found) == most:
             break
         # what speaks for a memory that was replaced speaks for the one that replaced it
-        weighed = [weigh(index, question, scores, each, field) for each in (row, *replaced.get(row, ()))]
+        weighed = [
+            weigh(index, question, scores, each, field) for each in (row, *successions.replaced_by(row))
+        ]
         sure = any(evidence.sure(floor) for evidence in weighed)
         if sure or any(evidence.worth_an_answer(floor) for evidence in weighed):
             ranks = {name: ids[name].index(memory_id) + 1 for name in ids if memory_id in ids[name]}
             found.append(Ranked(row, score, sure, ranks))
-    return found
-
-
-def _replaced(index: ProfileIndex) -> dict[int, list[int]]:
-    """For each row that replaced others, those."""
-    found: dict[int, list[int]] = {}
-    for old, new in index.successions():
-        found.setdefault(new, []).append(old)
     return found
 
 

@@ -74,9 +74,10 @@ class Evidence:
         Where it is near in meaning, fewer are enough.
         """
         near = self._near(floor.meaning_with_words)
-        no_stranger = near if self.cosine is not None else self.name or self.rare
-        if no_stranger and self.matched > 1 and self.of_known >= _WHOLE:
-            return True
+        if self.matched > 1 and self.of_known >= _WHOLE:
+            telling = self.name or self.rare or self.coverage >= floor.words_alone
+            if near or (self.cosine is None and telling):
+                return True
         if self.behind > floor.behind:
             return False
         several = self.matched > 1 or self.coverage >= _WHOLE
