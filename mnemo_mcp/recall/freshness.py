@@ -28,7 +28,7 @@ def fresher_first(
             if _newer(index, newer, older) and _tells_the_same(
                 index, scores, meaning, newer, older, constants
             ):
-                top.insert(before, top.pop(place))
+                top[before], top[place] = newer, older
                 break
     for place, newer in enumerate(top):
         for older in top[place + 1 :]:
