@@ -28,8 +28,7 @@ _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]
 _HUMPED = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _NUMBER = re.compile(r"[$€£]?\d[\d.,:]*%?")
 
-STOP_WORDS = frozenset(
-    """
+_FUNCTION_WORDS = """
     a about after all also am an and any are as at be been before being but by can could did do does doing
     done dont for from get had has have he her here him his how i if in into is it its just let like may
     me more most my no not now of off on one or our out over please should so some such than that the
@@ -46,9 +45,7 @@ STOP_WORDS = frozenset(
     und uns vom von vor war warum weil welche welcher wenn wer wie wir wird wo zu zum zur ao aos com e ele
     em essa esse foi isso na nas nem num onde pela pelo qual quem seu sua tem uma alla che chi ci cosa dal
     dalla dei della di gli nel nella non per perche piu quale sono sul tra
-    """.split()  # noqa: SIM905
-)
-"""Function words of six languages in unaccented lower case: they match everything and tell nothing."""
+    """
 
 
 def fold(text: str) -> str:
@@ -109,3 +106,7 @@ def _singular(word: str) -> str:
     if len(word) > 3 and word.isalpha() and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-3] + "y" if word.endswith("ies") and len(word) > 4 else word[:-1]
     return word
+
+
+STOP_WORDS = frozenset(words(_FUNCTION_WORDS))
+"""Function words of six languages, as texts are read: they match everything and tell nothing."""

@@ -119,6 +119,10 @@ def test_a_word_of_marks_and_letters_is_not_cut_at_its_marks() -> None:
     assert words("ไทย") == ["ไทย"]
 
 
+def test_function_words_tell_nothing_in_whatever_form() -> None:
+    assert telling("How does this use those? Dans quels, sans elles; los cuales, nosotros und das") == []
+
+
 def test_plain_words_are_no_identifiers() -> None:
     assert not any(map(is_identifier, ("gateway", "日本", "naive")))
     assert all(map(is_identifier, ("e4312", "sub_total", "a/b", "v2.1", "x@y")))
