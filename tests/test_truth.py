@@ -561,3 +561,8 @@ def test_without_a_judge_both_stay_and_the_newer_is_first(service: Service) -> N
     found = service.recall("when does Atlas deploy?").memories
     assert ["Thursday" in each.memory.claim.what for each in found] == [True, False]
     assert found[1].outdated_by == found[0].memory.id
+
+
+def test_a_time_that_is_a_word_among_others_hides_nothing(service: Service) -> None:
+    service.remember("The ledger keeps the rows of the last month", at="2026-12-05")
+    assert current(service, "why does the ledger keep rows of the last month?")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta, tzinfo
 
@@ -30,11 +30,11 @@ EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode
 
 NOTHING = "Nothing known about this."
 NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
-_MOMENT = timedelta(milliseconds=1)
-_LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
-
 NOT_READY = "Vectors are not ready yet: answered from words alone."
 NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`); answered from words alone."
+
+_MOMENT = timedelta(milliseconds=1)
+_LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +87,20 @@ class Recaller:
         if question.says_nothing:
             return Answer(notes=(NO_WORDS,))
         index = self._index.profile(ask.profile)
-        if asked := asked_time(question.text, question.words, ask.zone, ask.now):
-            if asked.anything:
-                return self._within(index, asked, ask)
-            ask = _as_of(ask, asked)
+        asked = asked_time(question.text, question.words, ask.zone, ask.now)
+        if asked and asked.anything:
+            return self._within(index, asked, ask)
         meaning, notes = self._meaning(question)
         with index.lock:
-            found = self._memories(index, question, meaning, ask)
+            found = self._memories(index, question, meaning, _as_of(ask, asked) if asked else ask)
+            if asked and not _answered(found):  # the time was a word among others, or nothing is known of it
+                found = self._memories(index, question, meaning, ask)
             lacking = index.lacks(meaning.encoder) if meaning else 0
         if lacking:
             notes = (*notes, f"Vectors of {lacking} memories are not ready yet: words alone find those.")
         kept = tuple(found[: ask.limit])
         passages: list[RecalledEpisode] = []
-        if ask.episodes and not any(each.sure and each.status is Status.CURRENT for each in kept):
+        if ask.episodes and not _answered(kept):
             passages = self._episodes(ask, question, meaning)
         if len(kept) == self._constants.limit_most:
             notes = (*notes, f"No answer gives more than {len(kept)} memories; ask more narrowly for others.")
@@ -175,6 +176,11 @@ class Recaller:
             if then:
                 states[row] = then
         return _View(masks, states)
+
+
+def _answered(found: Sequence[RecalledMemory]) -> bool:
+    """Whether a memory that holds surely speaks to the question."""
+    return any(each.sure and each.status is Status.CURRENT for each in found)
 
 
 def _as_of(ask: Ask, asked: Asked) -> Ask:
