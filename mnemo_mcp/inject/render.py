@@ -63,13 +63,18 @@ def renderings(memory: Memory, count: Count) -> list[str]:
     claim = memory.claim
     head = f"- [{claim.kind} {memory.valid_from[:10]} {memory.id}] "
     what = sentence(plain(claim.what))
-    why = f" Why: {sentence(plain(claim.why))}" if claim.why else ""
-    how = f" How: {sentence(plain(claim.how))}" if claim.how else ""
-    who = f" Who: {sentence(plain(claim.who))}" if claim.who else ""
+    if not what:
+        return []
+    why, how, who = _named("Why", claim.why), _named("How", claim.how), _named("Who", claim.who)
     fitting = [head + what + why + how + who, head + what + why + how, head + what + why, head + what]
     if count(what) > _SHORT_TOKENS:
         fitting.append(head + _shortened(what, count))
     return list(dict.fromkeys(fitting))
+
+
+def _named(name: str, part: str) -> str:
+    text = sentence(plain(part))
+    return f" {name}: {text}" if text else ""
 
 
 def plain(text: str) -> str:
