@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,7 @@ def by_meaning(index: ProfileIndex, scores: Scores, allowed: Mask, depth: int) -
 def _best(index: ProfileIndex, values: Floats, allowed: Mask, depth: int) -> list[int]:
     """Ties by id, at the cut too: in which order memories came makes no difference."""
     rows = np.flatnonzero(allowed)
-    if len(rows) > depth:
-        rows = rows[values[rows] >= np.partition(values[rows], -depth)[-depth]]
-    best = sorted(rows.tolist(), key=lambda row: (-values[row], index.memories[row].id))
-    return best[:depth]
+    least = np.partition(values[rows], -depth)[-depth] if len(rows) > depth else -np.inf
+    above, level = rows[values[rows] > least].tolist(), rows[values[rows] == least].tolist()
+    last = nsmallest(depth - len(above), level, key=lambda row: index.memories[row].id)
+    return [*sorted(above, key=lambda row: (-values[row], index.memories[row].id)), *last]
