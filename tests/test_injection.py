@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -27,6 +28,7 @@ from mnemo_mcp.settings import Budgets
 
 BUDGETS = Budgets()
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
+NUMBERS = itertools.count()  # so that each example has a profile and a session of its own
 count = TokenCounter().count
 
 
@@ -503,7 +505,7 @@ def test_a_compacted_session_may_be_told_again(atlas: Service) -> None:
 def test_any_memories_and_prompts_keep_a_session_within_its_budget(
     words_only: Service, texts: list[str], prompts: list[int]
 ) -> None:
-    profile = f"random-{abs(hash((tuple(texts), tuple(prompts))))}"
+    profile = f"random-{next(NUMBERS)}"
     for number, text in enumerate(texts):
         words_only.remember(f"Zephyr {number}: {text}", kind="decision", profile=profile)
     blocks = [said(words_only, "session-open", session=profile, source="startup", profile=profile)]
