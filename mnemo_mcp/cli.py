@@ -13,6 +13,7 @@ from mnemo_mcp.commands.door import Failed
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. 0 done, 1 refused or failed with a message, 2 wrong usage."""
+    os.umask(0o077)  # what a command makes is its person's alone
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)

@@ -54,7 +54,7 @@ class Upkeep:
         self._embed_lock = threading.Lock()
         self._opening = threading.RLock()
         self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
-        self._problem = ""
+        self._problem = self._told = ""
 
     def before_answer(self) -> None:
         """Embed what was just said; in process, everything that has no vector yet."""
@@ -87,7 +87,11 @@ class Upkeep:
             except StoreDamaged as error:
                 self._rebuild(self._projection, error)
                 return 0
-            if not carried and self._relay and not self._relay.problem:
+            problem = self._relay.problem if self._relay else ""
+            if problem and problem != self._told:
+                _log.warning("the search tables fall behind: %s", problem)  # once a cause, not once a round
+            self._told = problem
+            if not carried and not problem:
                 self._level = reached
             return carried
 

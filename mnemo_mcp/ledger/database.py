@@ -194,7 +194,7 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
             f"{path} is damaged ({text}).",
             "It was left untouched. Run `mnemo doctor`, or put back a copy from a backup.",
         )
-    if "full" in text:
+    if "full" in text or getattr(error, "sqlite_errorname", "") == "SQLITE_IOERR_SHMSIZE":
         return StoreError("The disk is full.", "Nothing was stored; free some space and try again.")
     if "readonly" in text or "unable to open" in text:
         return StoreError(

@@ -12,6 +12,7 @@ if not __package__:  # run by its path: then `thin` is a package of its own, spa
 def main(arguments: "list[str]") -> None:
     """Serve one moment of a client. A fault of ours becomes a line in the log, never one of the client's."""
     began = time.monotonic()
+    os.umask(0o077)  # also for the folders above ours, where those are missing
     try:
         from . import moments  # here, so that a damaged installation is silent as well
 

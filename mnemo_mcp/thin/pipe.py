@@ -324,6 +324,7 @@ def _take_stdout() -> int:
 
 def main() -> None:
     """Serve the client on stdin and stdout."""
+    os.umask(0o077)
     answers = opening.load(f"{link.THIN}/opening.json")
     pipe = Pipe(os.environ, answers, 0, _take_stdout())
     try:
