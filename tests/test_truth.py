@@ -539,7 +539,9 @@ def test_days_are_those_of_the_person(
 def test_a_question_about_a_day_is_answered_as_of_that_day(service: Service) -> None:
     by_field(service)
     for day, city in (("5 October 2026", "Prague"), ("2026-09-30", "Lisbon"), ("yesterday", "Bern")):
-        assert current(service, f"Where did Ivan live on {day}?")[0].split()[-1] == city
+        question = f"Where did Ivan live on {day}?"
+        assert current(service, question)[0].split()[-1] == city
+        assert any("Answered as of" in note for note in service.recall(question).notes)
 
 
 def test_current_before_closed_also_for_the_closed_ones_own_words(service: Service) -> None:

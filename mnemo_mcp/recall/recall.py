@@ -91,9 +91,12 @@ class Recaller:
         if asked and asked.anything:
             return self._within(index, asked, ask)
         meaning, notes = self._meaning(question)
+        then = _as_of(ask, asked) if asked else ask
         with index.lock:
-            found = self._memories(index, question, meaning, _as_of(ask, asked) if asked else ask)
-            if asked and not _answered(found):  # the time was a word among others, or nothing is known of it
+            found = self._memories(index, question, meaning, then)
+            if then is not ask and _answered(found):
+                notes = (*notes, f"Answered as of {_local(then.at, ask.zone)}.")
+            elif then is not ask:  # the time was a word among others, or nothing is known of it
                 found = self._memories(index, question, meaning, ask)
             lacking = index.lacks(meaning.encoder) if meaning else 0
         if lacking:
