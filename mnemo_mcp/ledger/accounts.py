@@ -34,7 +34,8 @@ class Accounts:
         self, tx: Connection, profile: str, session: str, client: str, project: str, at: Instant
     ) -> None:
         tx.execute(
-            "INSERT INTO sessions VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING",
+            "INSERT INTO sessions (profile, session, client, project, opened_at) VALUES (?,?,?,?,?)"
+            " ON CONFLICT DO NOTHING",
             (profile, session, client, project, at),
         )
 
@@ -73,7 +74,7 @@ class Accounts:
             ),
         )
         tx.executemany(
-            "INSERT INTO shown VALUES (?,?,?,?)",
+            "INSERT INTO shown (profile, session, memory, injection) VALUES (?,?,?,?)",
             [
                 (injection.profile, injection.session, memory, cursor.lastrowid)
                 for memory in injection.memories

@@ -7,12 +7,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from mnemo_mcp import __version__
 from mnemo_mcp.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
 from mnemo_mcp.ledger.schema import MIGRATIONS, TRIGGERS
+from mnemo_mcp.memory import instant
 
 _log = logging.getLogger("mnemo")
 
@@ -87,11 +89,14 @@ class Database:
         return problems + [f"the trigger {name} is missing" for name in sorted(TRIGGERS - present)]
 
     def copy_to(self, target: Path) -> None:
-        """A consistent copy of the whole file, made while others go on writing."""
-        with self._translated(), sqlite3.connect(target) as copy:
+        """A consistent copy of the whole file as it was committed, made while others go on writing."""
+        with (
+            self._translated(),
+            closing(self._looking()) as source,  # SQLite waits for ever for a source that is being changed
+            closing(sqlite3.connect(target)) as copy,
+        ):
             target.chmod(0o600)
-            self._connection().backup(copy)
-        copy.close()
+            source.backup(copy)
 
     def truncate_log(self) -> None:
         """Fold the write-ahead log into the file and shorten it to nothing."""
@@ -123,34 +128,58 @@ class Database:
         return connection
 
     def _prepare(self, now: datetime) -> None:
-        version, wanted = self._version(), len(self._migrations)
-        if version > wanted:
-            raise StoreTooNew(
-                f"{self.path} has schema {version}; this mnemo knows up to {wanted}.",
-                "Install the newer version of mnemo again; nothing was changed.",
-            )
-        if 0 < version < wanted:
-            folder = self.path.parent / "backups"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            copy = folder / f"mnemo-schema{version}-{now:%Y%m%dT%H%M%S}.db"
-            self.copy_to(copy)
-            _log.warning("the store goes from schema %d to %d; as it was it is in %s", version, wanted, copy)
-        while version < wanted:
-            version = self._migrate()
-
-    def _version(self) -> int:
-        return int(self._connection().execute("PRAGMA user_version").fetchone()[0])
-
-    def _migrate(self) -> int:
-        """One step in one transaction, unless another process took it first; the version after it."""
+        """Bring the file to the schema in use, in one transaction; who comes second finds it done."""
+        wanted = len(self._migrations)
+        with closing(self._looking()) as connection:
+            if self._version(connection) == wanted:
+                return
         with self.write() as connection:
-            version = self._version()
-            if version < len(self._migrations):
-                for statement in _statements(self._migrations[version]):
+            version = self._version(connection)
+            if version == wanted:
+                return
+            if version:
+                _log.warning("%s goes from schema %d to %d", self.path, version, wanted)
+                _log.warning("as it was it is in %s", self._kept(version, now))
+            for step in self._migrations[version:]:
+                for statement in _statements(step):
                     connection.execute(statement)
-                version += 1
-                connection.execute(f"PRAGMA user_version={version}")
+            made = (wanted, __version__, instant(now))
+            connection.execute("INSERT INTO upgrades (schema, version, at) VALUES (?,?,?)", made)
+            connection.execute(f"PRAGMA user_version={wanted}")
+
+    def _looking(self) -> Connection:
+        """A connection that writes nothing; one that could would fold in what a log left behind."""
+        mode = "ro" if _holds_something(self.path.with_name(f"{self.path.name}-wal")) else "rw"
+        return sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=self._busy_seconds
+        )
+
+    def _version(self, connection: Connection) -> int:
+        """The schema of the file. Raises `StoreTooNew` for one that this mnemo does not know."""
+        version, known = int(connection.execute("PRAGMA user_version").fetchone()[0]), len(self._migrations)
+        if version > known:
+            raise StoreTooNew(
+                f"{self.path} has schema {version}; this mnemo ({__version__}) knows up to {known}.",
+                f"Install {_maker(connection, version)}; nothing was changed.",
+            )
         return version
+
+    def _kept(self, version: int, now: datetime) -> Path:
+        """Where a copy of the store as it is now lies; one that was broken off is no copy."""
+        folder = self.path.parent / "backups"
+        unfinished, copy = folder / "unfinished.db", folder / f"mnemo-schema{version}-{now:%Y%m%dT%H%M%S}.db"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            for left in folder.glob("unfinished.db*"):
+                left.unlink()
+            self.copy_to(unfinished)
+            unfinished.replace(copy)
+        except OSError as error:
+            raise StoreError(
+                f"The store cannot be copied to {folder} before it is changed ({error.strerror}).",
+                "Nothing was changed; see to that folder, and try again.",
+            ) from error
+        return copy
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -168,10 +197,19 @@ def _make_private(path: Path) -> None:
     """Make the file before SQLite does, which would let the umask decide; its companions take after it.
 
     One that is there is not opened: closing it again would drop the locks this process has on it.
+    Raises `StoreError` for a folder in its place, of which SQLite only says that it cannot be opened.
     """
     with suppress(OSError):  # what keeps it from being made, SQLite tells as well
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder.", "Move it away: mnemo keeps its memories in that place.")
         if not path.exists():
             path.touch(mode=0o600)
+
+
+def _holds_something(file: Path) -> bool:
+    with suppress(OSError):
+        return file.stat().st_size > 0
+    return False
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -181,6 +219,17 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
+    if pending.strip():
+        yield pending
+
+
+def _maker(connection: Connection, version: int) -> str:
+    """The mnemo that brought a store to a schema, as one is told to install it."""
+    try:
+        made = connection.execute("SELECT version FROM upgrades WHERE schema = ?", (version,)).fetchone()
+    except sqlite3.OperationalError:  # a later schema may do without that table
+        made = None
+    return f"mnemo {made[0]} or a newer version" if made else "the newer version of mnemo again"
 
 
 def _explained(path: Path, error: sqlite3.Error) -> StoreError:

@@ -40,10 +40,12 @@ class Entities:
             )
             self._name(tx, memory.profile, each.name, name)
             tx.execute(
-                "INSERT INTO links VALUES (?,?,?) ON CONFLICT DO NOTHING", (memory.id, name, each.role)
+                "INSERT INTO links (memory, entity, role) VALUES (?,?,?) ON CONFLICT DO NOTHING",
+                (memory.id, name, each.role),
             )
         tx.executemany(
-            "INSERT INTO citations VALUES (?,?)", [(episode, memory.id) for episode in memory.episodes]
+            "INSERT INTO citations (episode, memory) VALUES (?,?)",
+            [(episode, memory.id) for episode in memory.episodes],
         )
 
     def refold(self, tx: Connection, entity: str, rows: Sequence[LedgerRow]) -> None:
@@ -107,7 +109,7 @@ class Entities:
 
     def _name(self, tx: Connection, profile: str, name: str, entity: str) -> None:
         tx.execute(
-            "INSERT INTO entity_names VALUES (?,?,?) ON CONFLICT DO NOTHING",
+            "INSERT INTO entity_names (profile, key, entity) VALUES (?,?,?) ON CONFLICT DO NOTHING",
             (profile, same_text(name), entity),
         )
 

@@ -156,6 +156,12 @@ CREATE TABLE work (
     last_error TEXT NOT NULL DEFAULT '',
     UNIQUE (kind, profile, subject)
 ) STRICT;
+
+CREATE TABLE upgrades (
+    schema INTEGER PRIMARY KEY,
+    version TEXT NOT NULL,
+    at TEXT NOT NULL
+) STRICT;
 {_protect("ledger", _LEDGER, "body", "{}", "memory")}
 {_protect("episodes", _EPISODES, "text", "", "id")}
 """

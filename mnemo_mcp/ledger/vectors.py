@@ -38,7 +38,7 @@ class Vectors:
     def put(self, encoder: str, vectors: Iterable[tuple[bytes, Stored]]) -> None:
         with self._database.write() as tx:
             tx.executemany(
-                "INSERT INTO vectors VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
+                "INSERT INTO vectors (encoder, hash, scale, bytes) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
                 [(encoder, name, scale, data) for name, (scale, data) in vectors],
             )
 
