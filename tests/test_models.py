@@ -443,3 +443,18 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"
+
+
+def test_encoders_leave_nothing_behind_and_call_nobody(tmp_path: Path) -> None:
+    """onnxruntime would write a device id into the home folder, for the reports it sends."""
+    code = (
+        "from mnemo_mcp.models.registry import EncoderPair\n"
+        "from mnemo_mcp.settings import Encoders\n"
+        "pair = EncoderPair(Encoders())\npair.load()\npair.warm()\nassert len(pair.encoders) == 2"
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG", "ORT"))}
+    environ = {**kept, "HOME": str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env=environ, cwd=Path(__file__).parent.parent, timeout=120
+    )
+    assert list(tmp_path.rglob("*")) == []

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import os
 import numpy as np
 import numpy.typing as npt
 
@@ -183,6 +184,9 @@ def _tokenizer(options: OnnxOptions) -> Tokenizer:
 
 def _session(path: Path) -> Any:
     try:
+        os.environ["ORT_DISABLE_TELEMETRY"] = (
+            "1"  # read as it is loaded: it would keep a device id and report
+        )
         import onnxruntime
     except ImportError as error:
         raise ModelError(
