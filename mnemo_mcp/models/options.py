@@ -10,6 +10,7 @@ from typing import Any
 from mnemo_mcp.errors import SettingsError
 from mnemo_mcp.memory import identity
 from mnemo_mcp.models.files import VOCABULARY, VOCABULARY_SHA256, checked, package_folder
+from mnemo_mcp.settings import expanded
 
 MINILM = "minilm-l6-v2-int8"
 _MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -118,7 +119,7 @@ def _check(where: str, wanted: type, value: Any) -> None:
 
 
 def _file(where: str, text: str) -> Path:
-    path = Path(text).expanduser()
+    path = expanded(text)
     if not path.is_absolute():
         raise SettingsError(f"{where} is {text!r}, which is not an absolute path.", "Begin it with / or ~.")
     return path
