@@ -9,7 +9,6 @@
 set -eu
 
 clone=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
-umask 077
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
@@ -95,6 +94,8 @@ case ${1-} in
     "") ;;
     *) fail "unknown option $1" "run it without options, with --test or with --uninstall" ;;
 esac
+
+umask 077 # what is installed is this person's alone
 
 # Whatever fails from here on, what this run made is taken away again.
 fresh=

@@ -1,12 +1,21 @@
-"""Fixtures that several test modules share."""
+"""Fixtures that several test modules share, and the state of the process that all of them start from."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from product import Product
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ordinary_process() -> None:
+    """As in a terminal, also where a script runs the tests: children inherit an ignored signal and the umask."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
 
 
 @pytest.fixture
