@@ -13,7 +13,7 @@ from product import Product
 
 @pytest.fixture(scope="session", autouse=True)
 def ordinary_process() -> None:
-    """As in a terminal, also where a script runs the tests: children inherit an ignored signal and the umask."""
+    """As in a terminal, whatever runs the tests: children inherit an ignored signal and the umask."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(0o022)
 
