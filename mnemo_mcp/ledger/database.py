@@ -67,10 +67,10 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
-            except BaseException:
-                connection.rollback()
-                raise
-            connection.commit()
+                connection.commit()
+            finally:
+                if connection.in_transaction:  # it broke off, or could not be committed
+                    connection.rollback()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
