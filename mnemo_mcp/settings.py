@@ -127,6 +127,14 @@ class Settings:
         return self.home / "inbox"
 
 
+def expanded(text: str) -> Path:
+    """A path with its ~ expanded; one that names nobody known stays as it is, and so is not absolute."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def data_folder(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """The data folder: `path`, else MNEMO_HOME, else the platform's place for application data.
 
@@ -134,7 +142,7 @@ def data_folder(path: str | Path | None = None, environ: Mapping[str, str] = os.
     for every working folder it is used from.
     """
     chosen = str(path) if path is not None else environ.get("MNEMO_HOME", "")
-    folder = Path(chosen or platformdirs.user_data_dir("mnemo", appauthor=False)).expanduser()
+    folder = expanded(chosen or platformdirs.user_data_dir("mnemo", appauthor=False))
     if not folder.is_absolute():
         raise SettingsError(
             f"The data folder {chosen!r} is not an absolute path.",

@@ -16,6 +16,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from mnemo_mcp.thin import link
+
 ROOT = Path(__file__).resolve().parent.parent
 HOOK = ROOT / "mnemo_mcp/thin/hook.py"
 PLUGIN = ROOT / "claude_plugin"
@@ -62,6 +64,13 @@ class Product:
         found = json.loads(done.stdout)
         assert isinstance(found, dict)
         return found
+
+    def ask(self, verb: str, **given: Any) -> dict[str, Any]:
+        """What the daemon that runs answers to a verb, asked without a process in between."""
+        path, body = f"/api/{verb}", json.dumps(given).encode()
+        status, answer = link.request(str(self.data), path, body, time.monotonic() + 30, start=False)
+        assert status == 200, answer
+        return dict(json.loads(answer))
 
     def remember(self, what: str, **more: Any) -> dict[str, Any]:
         done = self.run("remember", "--json", json.dumps({"what": what, **more}))

@@ -1,7 +1,8 @@
-"""An ONNX sentence model of nine words, written byte by byte: a table of vectors looked up by word."""
+"""An ONNX sentence model of a few words, written byte by byte: a table of vectors looked up by word."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,10 @@ def value_info(name: str, element: int, *shape: str | int) -> bytes:
     return message((1, name), (2, message((1, tensor))))
 
 
-def tiny_model(folder: Path, *inputs: bytes, vectors: np.ndarray = VECTORS) -> dict[str, Any]:
-    """Write model.onnx and tokenizer.json; the settings that describe them."""
+def tiny_model(
+    folder: Path, *inputs: bytes, vectors: np.ndarray = VECTORS, words: Sequence[str] = WORDS
+) -> dict[str, Any]:
+    """Write model.onnx and tokenizer.json; the settings that describe them. `words` has a [UNK]."""
     axis = message((1, "axes"), (8, 1), (20, 7))
     dropped = message((1, "keepdims"), (3, 0), (20, 2))
     graph = message(
@@ -69,12 +72,12 @@ def tiny_model(folder: Path, *inputs: bytes, vectors: np.ndarray = VECTORS) -> d
         ),
         (11, value_info("input_ids", INT64, "batch", "places")),
         *((11, each) for each in inputs),
-        (12, value_info("last_hidden_state", FLOAT, "batch", "places", 4)),
-        (12, value_info("sentence", FLOAT, "batch", 4)),
+        (12, value_info("last_hidden_state", FLOAT, "batch", "places", vectors.shape[1])),
+        (12, value_info("sentence", FLOAT, "batch", vectors.shape[1])),
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(message((1, 8), (8, message((1, ""), (2, 13))), (7, graph)))
-    tokenizer = Tokenizer(WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(WordLevel({word: at for at, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.save(str(folder / "tokenizer.json"))
     return {"path": str(folder / "model.onnx")}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_mcp.capture.payload import clean
+from mnemo_mcp.settings import expanded
 
 _TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in between are large
 _RESULT_CHARACTERS = 20_000
@@ -36,10 +37,10 @@ class Line:
 
 def transcript_roots(extra: Iterable[str] = (), environ: Mapping[str, str] = os.environ) -> list[Path]:
     """The folders clients keep transcripts in; none is read from anywhere else."""
-    home = Path.home()
+    home = expanded("~")
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
     codex = Path(environ.get("CODEX_HOME") or home / ".codex") / "sessions"
-    return [claude, codex, *(Path(each).expanduser() for each in extra)]
+    return [claude, codex, *map(expanded, extra)]
 
 
 def readable(path: str, roots: Iterable[Path]) -> Path | None:

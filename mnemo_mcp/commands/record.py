@@ -76,7 +76,9 @@ def _backup(options: argparse.Namespace) -> None:
 
 def _copied(verb: str, options: argparse.Namespace) -> dict[str, Any]:
     """The daemon works in a folder of its own, so it is given the whole path."""
-    return ask(verb, {"file": str(Path(options.file).expanduser().absolute())}, seconds=600)
+    from mnemo_mcp.settings import expanded
+
+    return ask(verb, {"file": str(expanded(options.file).absolute())}, seconds=600)
 
 
 def _told_diff(result: Result) -> str:

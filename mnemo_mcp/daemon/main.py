@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
+from mnemo_mcp.daemon.installation import Installation
 from mnemo_mcp.daemon.local import LocalDoor
 from mnemo_mcp.daemon.resident import Resident
 from mnemo_mcp.daemon.worker import Worker
@@ -65,6 +66,7 @@ def serve(door: Door | None = None) -> None:
 async def _serve(settings: configuration.Settings, ownership: Ownership, door: Door | None) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
+    installation = Installation()
 
     def end() -> None:
         loop.call_soon_threadsafe(ended.set)
@@ -79,7 +81,7 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     Path(SOCKET).chmod(0o600)
     _note_launch(settings.home)
     _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
-    worker = Worker(resident, settings, ownership, end)
+    worker = Worker(resident, settings, lambda: _grounded(ownership, installation), end)
     staying = _watch_idle(local, settings, ended) if door is None else door(resident)
     tasks = [asyncio.create_task(_guarded(each, ended)) for each in (worker.run(), staying)]
     await ended.wait()
@@ -94,6 +96,17 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     await local.close(_FAREWELL_SECONDS)
     resident.close()
     _log.info("mnemo ends (pid %d)", os.getpid())
+
+
+def _grounded(ownership: Ownership, installation: Installation) -> bool:
+    """Whether the folder is there to be served, and what serves it to be imported."""
+    if not ownership.holds():
+        _log.warning("the data folder was moved away or removed")
+        return False
+    if not installation.holds():
+        _log.warning("mnemo was removed or replaced; the next who asks starts what is installed then")
+        return False
+    return True
 
 
 async def _watch_idle(local: LocalDoor, settings: configuration.Settings, ended: asyncio.Event) -> None:

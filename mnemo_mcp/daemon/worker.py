@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from mnemo_mcp.daemon.resident import Resident
 from mnemo_mcp.errors import MnemoError
-from mnemo_mcp.ledger.folder import Ownership
 from mnemo_mcp.settings import Settings
 
 _log = logging.getLogger("mnemo")
@@ -21,10 +20,11 @@ class Worker:
     """Takes in the inbox, embeds, feeds the search tables, and compacts them now and then."""
 
     def __init__(
-        self, resident: Resident, settings: Settings, ownership: Ownership, lost: Callable[[], None]
+        self, resident: Resident, settings: Settings, grounded: Callable[[], bool], lost: Callable[[], None]
     ) -> None:
+        """`lost` is called once what the daemon stands on is gone, as `grounded` tells."""
         self._resident = resident
-        self._ownership = ownership
+        self._grounded = grounded
         self._pause = settings.daemon.maintenance_seconds
         self._lost = lost
         self._maintained = time.monotonic()
@@ -47,7 +47,7 @@ class Worker:
         self._told = self._resident.trouble = told
 
     def _round(self) -> bool:
-        if not self._ownership.holds():  # the folder was moved away or removed: nothing is served any more
+        if not self._grounded():
             self._lost()
             return False
         service = self._resident.service()

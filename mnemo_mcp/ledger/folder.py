@@ -14,6 +14,8 @@ from pathlib import Path
 from mnemo_mcp.errors import StoreBusy, StoreError
 
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
+_MARKS = {"mnemo.db", "config.toml"}
+_OURS = {*_MARKS, "token", "search", "models", "run", "log", "inbox", "backups"}
 _ROOM_BYTES = 8 << 20  # LanceDB needs a few MB to write a small table anew
 
 
@@ -28,6 +30,11 @@ def prepare(home: Path) -> str:
             raise StoreError(
                 f"The data folder {home} belongs to another user.", "Set MNEMO_HOME to a folder of your own."
             )
+        if _is_for_something_else(home):
+            raise StoreError(
+                f"The data folder {home} is in use for other things, and all in it would be made private.",
+                "Set MNEMO_HOME to a folder for mnemo alone; one that is missing is made.",
+            )
         loose = sum(map(_tightened, _contents(home)))
         for name in ("run", "log", "inbox"):
             (home / name).mkdir(mode=0o700, exist_ok=True)
@@ -40,6 +47,12 @@ def shortage(home: Path) -> list[str]:
     if free >= _ROOM_BYTES:
         return []
     return [f"The disk of {home} has {free >> 20} MB left: free some space, or nothing more is stored."]
+
+
+def _is_for_something_else(home: Path) -> bool:
+    """Whether a folder holds other things and nothing that shows it to be mnemo's: a home folder, `/`."""
+    names = {each.name for each in home.iterdir() if not each.name.startswith(".")}
+    return not names <= _OURS and not names & _MARKS
 
 
 def _contents(home: Path) -> Iterator[Path]:
