@@ -7,11 +7,12 @@ from pathlib import Path
 
 from mnemo_mcp import __version__
 from mnemo_mcp.errors import NotFound, Refused
+from mnemo_mcp.judge.merging import Merging
 from mnemo_mcp.judge.naming import Naming
 from mnemo_mcp.judge.writer import Writer
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.transfer import Imported, export_lines, import_lines
-from mnemo_mcp.memory import Entity, Instant, LedgerRow, Memory
+from mnemo_mcp.memory import Entity, Instant, LedgerRow, Memory, Outcome
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference, explain
 from mnemo_mcp.recall.timeline import Span, ordered, spans
@@ -23,6 +24,7 @@ class Records:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._naming = Naming(store)
+        self._merging = Merging(store)
 
     def history(self, memory_id: str, profile: str) -> tuple[Memory, list[LedgerRow]]:
         """A memory as it stands, and every ledger row that made it so."""
@@ -56,6 +58,14 @@ class Records:
         with self._store.database.read() as connection:
             entity = self._store.entities.named(connection, profile, name, kind)
         return entity, self._store.truth.history(entity.id)
+
+    def merge_memories(self, name: str, into: str, writer: Writer, reason: str = "") -> Outcome:
+        """Let one memory stand for two that say the same."""
+        return self._merging.merge(name, into, writer, reason)
+
+    def unmerge_memories(self, name: str, writer: Writer) -> Outcome:
+        """Take a merge of memories back."""
+        return self._merging.unmerge(name, writer)
 
     def alias(self, name: str, alias: str, writer: Writer, kind: str | None = None) -> Entity:
         """Let an entity be found under a further name."""

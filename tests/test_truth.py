@@ -256,6 +256,27 @@ def test_merging_and_taking_it_back_restores_both(service: Service) -> None:
     assert [service.records.entity(name, "personal")[0] for name in ("Postgres", "PostgreSQL")] == before
 
 
+def test_merged_memories_are_one_that_cites_both_until_it_is_taken_back(service: Service) -> None:
+    first = service.remember("Deploys happen on Thursdays.", at="2026-01-01").id
+    second = service.remember("We deploy every Thursday.", at="2026-02-01").id
+    before = [service.store.truth.get(each, "personal") for each in (first, second)]
+    writer = service.writer(None, "", "test", "", "person", "2026-03-01")
+    service.records.merge_memories(second, first, writer, "the same")
+    (found,) = service.recall("Thursday deploy").memories
+    assert found.memory.id == first
+    assert set(found.memory.episodes) == {*before[0].episodes, *before[1].episodes}
+    for name, into in ((second, first), (first, second), (first, first)):
+        with pytest.raises(Refused):
+            service.records.merge_memories(name, into, writer)
+    assert len(service.recall("Thursday deploy", known_at="2026-02-15").memories) == 2
+    later = service.writer(None, "", "test", "", "person", "2026-04-01")
+    service.records.unmerge_memories(second, later)
+    after = [service.store.truth.get(each, "personal") for each in (first, second)]
+    assert [each.episodes for each in after] == [each.episodes for each in before]
+    assert len(service.recall("Thursday deploy").memories) == 2
+    assert service.check() == []
+
+
 def test_likeness_of_names_merges_nothing(service: Service) -> None:
     for kind in ("system", "repo"):
         service.remember(f"Nomad the {kind}", entities=[EntityRef("Nomad", kind)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mnemo_mcp.commands.door import Commands, Result, ask, chosen, command, json_object, show
+from mnemo_mcp.commands.door import Commands, Result, ask, chosen, command, json_object, show, told_outcome
 
 _KINDS = ("fact", "event", "state", "decision", "preference", "procedure")
 
@@ -76,17 +76,17 @@ def _remember(options: argparse.Namespace) -> int:
         given["entities"] = options.entity
     if options.correction:
         given["correction"] = True
-    show(options, ask("remember", given), _told_outcome)
+    show(options, ask("remember", given), told_outcome)
     return 0
 
 
 def _forget(options: argparse.Namespace) -> None:
     given = {"ids": options.id, "mode": options.mode, **chosen(options, "reason", "at")}
-    show(options, ask("forget", given), _told_outcome)
+    show(options, ask("forget", given), told_outcome)
 
 
 def _keep(options: argparse.Namespace) -> None:
-    show(options, ask("keep", {"id": options.id, "on": not options.off}), _told_outcome)
+    show(options, ask("keep", {"id": options.id, "on": not options.off}), told_outcome)
 
 
 def _episode(options: argparse.Namespace) -> None:
@@ -98,12 +98,6 @@ def _told_recall(result: Result) -> str:
     from mnemo_mcp.daemon import texts
 
     return texts.recall(result)
-
-
-def _told_outcome(result: Result) -> str:
-    from mnemo_mcp.daemon import texts
-
-    return texts.outcome(result)
 
 
 def _told_episode(episode: Result) -> str:

@@ -76,3 +76,9 @@ def command(commands: Commands, name: str, run: Run, about: str) -> argparse.Arg
     parser.set_defaults(run=run)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser
+
+
+def told_outcome(result: Result) -> str:
+    from mnemo_mcp.daemon import texts
+
+    return texts.outcome(result)

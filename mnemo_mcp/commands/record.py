@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mnemo_mcp.commands.door import Commands, Failed, Result, ask, chosen, command, show
+from mnemo_mcp.commands.door import Commands, Failed, Result, ask, chosen, command, show, told_outcome
 
 
 def add(commands: Commands) -> None:
@@ -28,6 +28,11 @@ def add(commands: Commands) -> None:
     entity.add_argument("--into", metavar="OTHER", help="say that it is that other one")
     entity.add_argument("--unmerge", action="store_true", help="take that back")
     entity.add_argument("--at", help="when that became known")
+    merge = command(commands, "merge", _merge, "two memories that say the same become one")
+    merge.add_argument("id")
+    merge.add_argument("--into", required=True, metavar="ID", help="the one that stands for both")
+    merge.add_argument("--reason")
+    command(commands, "unmerge", _unmerge, "take a merge of memories back").add_argument("id")
     for name, run, about in (
         ("export", _export, "everything as lines of JSON in a new file"),
         ("import", _import, "take an export in; reading it twice adds nothing"),
@@ -58,6 +63,14 @@ def _timeline(options: argparse.Namespace) -> None:
 def _entity(options: argparse.Namespace) -> None:
     given = chosen(options, "name", "kind", "alias", "into", "unmerge", "at")
     show(options, ask("entity", given), _told_entity)
+
+
+def _merge(options: argparse.Namespace) -> None:
+    show(options, ask("merge", chosen(options, "id", "into", "reason")), told_outcome)
+
+
+def _unmerge(options: argparse.Namespace) -> None:
+    show(options, ask("merge", {"id": options.id}), told_outcome)
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -151,6 +151,14 @@ def entity(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]
     return {**asdict(found), "rows": [row_json(row) for row in rows]}
 
 
+def merge(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    writer = service.writer(caller.profile, "", caller.client, "", caller.by, read.text(given, "at") or None)
+    name, into = read.text(given, "id", required=True), read.text(given, "into")
+    if into:
+        return outcome_json(service.records.merge_memories(name, into, writer, read.text(given, "reason")))
+    return outcome_json(service.records.unmerge_memories(name, writer))
+
+
 def export(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     file = Path(read.text(given, "file", required=True))
     return {"file": str(file), "records": service.records.export(file, instant(service.clock()))}
@@ -186,6 +194,7 @@ VERBS: Mapping[str, Verb] = {
     "diff": diff,
     "timeline": timeline,
     "entity": entity,
+    "merge": merge,
     "export": export,
     "import": take_in,
     "backup": backup,
