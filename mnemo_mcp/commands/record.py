@@ -137,5 +137,6 @@ def _told_history(result: Result) -> str:
         )
         reason = f" because {row['body']['reason']}" if row["body"].get("reason") else ""
         by = f" by {row['body']['by']}" if row["body"].get("by") else ""
+        by += f" into {row['body']['into']}" if row["body"].get("into") else ""
         lines.append(f"  {row['known_at']} {row['operation']}{by}{valid}{reason} ({row['cause'].get('by')})")
     return "\n".join(lines)
