@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -512,6 +513,18 @@ def test_what_keeps_a_daemon_from_starting_is_told(tmp_path: Path, kind: str) ->
     went_well, text = server.call("recall", query="queue")
     assert not went_well and "mnemo doctor" in text
     product.close()
+
+
+def test_installation_that_is_not_whole_is_told(tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False)
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (site / "mnemo.pth").write_text(f"{ROOT}\n")  # the product alone, nothing of what it needs
+    command = [str(tmp_path / "venv/bin/python"), "-m", "mnemo_mcp.cli", "status"]
+    environ = Product(tmp_path).environ
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 1 and done.stderr == b""
+    assert b"is not whole (No module named" in done.stdout
+    assert not (tmp_path / "data").exists()
 
 
 @linux

@@ -688,7 +688,8 @@ def a_name(product: Product) -> str:
 
 def test_store_that_is_no_store_is_told_and_left_alone(filled: Product) -> None:
     name, file = a_name(filled), filled.data / "mnemo.db"
-    damaged = b"not a database, " + file.read_bytes()[16:]
+    whole = file.read_bytes()
+    damaged = b"not a database, " + whole[16:]
     file.write_bytes(damaged)
     for verb, done in verbs(filled, name).items():
         assert done.returncode == (0 if verb == "status" else 1), verb
@@ -700,10 +701,14 @@ def test_store_that_is_no_store_is_told_and_left_alone(filled: Product) -> None:
     for moment in EVENTS:
         fields = {"prompt": "which gateway?", "last_assistant_message": "The gateway."}
         assert quiet(filled.hook_raw(moment, payload(moment, **fields)))
-    filled.run("stop")
     assert file.read_bytes() == damaged
     log = (filled.data / "log/daemon.log").read_text()
     assert 1 <= log.count("is damaged") <= 4, "once a cause and daemon, not once a request"
+    file.write_bytes(whole)
+    went_well, text = server.call("recall", query="gateway")
+    assert went_well and "Gateway" in text, "the same session goes on with a store put back"
+    filled.run("stop")
+    assert len(filled.recall("gateway")) > 1
 
 
 def test_damaged_page_is_told_and_nothing_more_is_written(filled: Product) -> None:

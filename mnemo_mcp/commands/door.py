@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import time
@@ -47,8 +48,12 @@ def ask(verb: str, given: Result, seconds: float = _SECONDS, *, start: bool = Tr
 
 
 def cause(trouble: str) -> str:
-    from mnemo_mcp.daemon import diagnosis
-
+    """What keeps a daemon from serving; `trouble` is what was seen of it."""
+    try:
+        importlib.import_module("mnemo_mcp.daemon.main")  # with all that a daemon needs to start
+        from mnemo_mcp.daemon import diagnosis
+    except ImportError as error:
+        return f"The installation of mnemo is not whole ({error}). Install it again."
     return diagnosis.cause(trouble)
 
 

@@ -16,7 +16,8 @@ def cause(trouble: str) -> str:
         prepare(settings.home)
         ownership = Ownership(settings.home)
         try:
-            Store(settings.database, system_clock()).close()
+            if settings.database.exists():
+                Store(settings.database, system_clock()).close()
         finally:
             ownership.release()
     except StoreBusy as error:
