@@ -589,3 +589,81 @@ def test_without_a_judge_both_stay_and_the_newer_is_first(service: Service) -> N
 def test_a_time_that_is_a_word_among_others_hides_nothing(service: Service) -> None:
     service.remember("The ledger keeps the rows of the last month", at="2026-12-05")
     assert current(service, "why does the ledger keep rows of the last month?")
+
+
+# What the mechanisms ask for, through the service.
+
+SEGMENTS = {
+    "inside": (("2026-03-01", "2026-04-01"), ["A 02-03", "B 03-04", "A 04-06"]),
+    "equal start": (("2026-02-01", "2026-04-01"), ["B 02-04", "A 04-06"]),
+    "equal end": (("2026-04-01", "2026-06-01"), ["A 02-04", "B 04-06"]),
+    "equal both": (("2026-02-01", "2026-06-01"), ["B 02-06"]),
+    "covers": (("2026-01-01", "2026-07-01"), ["B 01-07"]),
+    "overlaps left": (("2026-01-01", "2026-04-01"), ["B 01-04", "A 04-06"]),
+    "overlaps right": (("2026-04-01", "2026-08-01"), ["A 02-04", "B 04-08"]),
+    "touches at the end": (("2026-06-01", "2026-07-01"), ["A 02-06", "B 06-07"]),
+    "before everything": (("2025-01-01", "2025-02-01"), ["B 01-02", "A 02-06"]),
+    "after everything": (("2026-08-01", "2026-09-01"), ["A 02-06", "B 08-09"]),
+}
+
+
+@pytest.mark.parametrize("way", SEGMENTS)
+def test_a_late_segment_cuts_what_it_lies_on(service: Service, way: str) -> None:
+    (start, end), expected = SEGMENTS[way]
+    service.remember("A", valid_from="2026-02-01", valid_to="2026-06-01", at="2026-09-01", **CITY)
+    service.remember("B", valid_from=start, valid_to=end, at="2026-10-01", **CITY)
+    assert _periods(service) == expected
+    with open_at(service.settings.home.parent / "again") as again:
+        file = service.settings.home.parent / "told.jsonl"
+        service.records.export(file, instant(NOW))
+        again.records.take_in(file)
+        assert _periods(again) == expected
+
+
+def test_a_segment_over_three_values_and_one_in_a_gap(service: Service) -> None:
+    for name, start, end in (("A", "01", "02"), ("C", "02", "03"), ("D", "04", "05")):
+        service.remember(
+            name, valid_from=f"2026-{start}-01", valid_to=f"2026-{end}-01", at="2026-09-01", **CITY
+        )
+    service.remember("B", valid_from="2026-01-15", valid_to="2026-04-15", at="2026-10-01", **CITY)
+    assert _periods(service) == ["A 01-01", "B 01-04", "D 04-05"]
+    service.remember("E", valid_from="2026-07-01", valid_to="2026-08-01", at="2026-10-02", **CITY)
+    assert _periods(service)[-1] == "E 07-08"
+
+
+def _periods(service: Service) -> list[str]:
+    memories = service.store.truth.about("personal", "Ivan", "city")
+    told = sorted(
+        (each.start, each.end or "", memory.claim.what) for memory in memories for each in memory.periods
+    )
+    return [f"{what} {start[5:7]}-{end[5:7]}" for start, end, what in told]
+
+
+def test_recall_of_the_present_reads_no_history(told: Service) -> None:
+    told.recall("where does Ivan live?")
+    statements: list[str] = []
+    connection = told.store.database._connection()
+    connection.set_trace_callback(statements.append)
+    told.recall("where does Ivan live?")
+    connection.set_trace_callback(None)
+    assert statements and not [each for each in statements if "ledger" in each]
+
+
+def test_what_a_hook_received_is_known_since_then_however_late_it_is_taken_in(tmp_path: Path) -> None:
+    received = datetime(2026, 3, 2, 23, tzinfo=UTC)
+    with open_at(tmp_path / "data") as service:
+        name = f"{int(received.timestamp() * 1e9):020}-1-claude-turn-end.json"
+        (service.settings.inbox / name).write_bytes(b'{"session_id": "s", "last_assistant_message": "Done."}')
+        assert service.take_inbox() == 1
+        (episode,) = service.store.episodes.all()
+    assert episode.occurred_at == instant(received)
+    assert episode.recorded_at == instant(NOW)
+
+
+def test_retracting_finds_the_previous_and_the_first_of_three(service: Service) -> None:
+    ids = [service.remember(name, valid_from=f"2026-0{month}-01", at="2026-06-01", **CITY).id
+           for month, name in enumerate("ABC", 1)]  # fmt: skip
+    for at, gone in (("2026-07-01", 1), ("2026-08-01", 0), ("2026-09-01", 2)):
+        service.forget([ids[gone]], "retract", at=at)
+        assert service.store.truth.get(ids[gone], "personal").retracted
+    assert current(service, "A B C", valid_at="2026-02-15", known_at="2026-06-15") == ["B"]
