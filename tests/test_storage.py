@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -556,14 +556,21 @@ def newest(folder: Path) -> Path:
     )
 
 
+def taken_away(folder: Path) -> None:
+    """Gone at once, whoever is at work in it."""
+    away = folder.parent.parent / f"{folder.name}.away"
+    folder.rename(away)
+    shutil.rmtree(away, ignore_errors=True)
+
+
 def a_file_for_the_folder(search: Path) -> None:
-    shutil.rmtree(search)
+    taken_away(search)
     search.write_text("occupied")
 
 
 DAMAGE: Mapping[str, Callable[[Path], object]] = {
-    "gone": shutil.rmtree,
-    "one table gone": lambda search: shutil.rmtree(search / "episodes.lance"),
+    "gone": taken_away,
+    "one table gone": lambda search: taken_away(search / "episodes.lance"),
     "a manifest garbled": lambda search: garbled(newest(search / "episodes.lance/_versions")),
     "all rows garbled": lambda search: [garbled(each) for each in search.glob("*.lance/data/*")],
     "rows gone": lambda search: [each.unlink() for each in search.glob("*.lance/data/*")],
@@ -603,7 +610,10 @@ def hurt(product: Product, kind: str, *, running: bool) -> None:
     assert len({name for name, _ in before}) >= 3
     if not running:
         product.run("stop")
-    DAMAGE[kind](product.data / "search")
+    for _ in range(5):
+        with suppress(FileNotFoundError):  # maintenance was at work just then
+            DAMAGE[kind](product.data / "search")
+            break
     product.run("status")
     until(lambda: passages(product) == before)
     until(lambda: level(product))
