@@ -75,7 +75,6 @@ class Recall:
     channel_depth: int = 50
     limit: int = 8
     limit_most: int = 50
-    answer_characters: int = 24_000
     # recall/freshness.py, set on scenarios of changing facts where nobody says what replaces what
     alike_meaning: float = 0.65  # cosine of two memories that may tell of the same thing
     alike_behind: float = 0.20  # and how much further from the question the newer one may be

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.memory import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One piece of work; due from `due_at` on."""
-
-    kind: str
-    profile: str
-    subject: str
-    due_at: Instant
-    attempts: int
-    last_error: str
-
-
 class Work:
-    """Adding, finishing and counting tasks. One task a kind and subject, however often it is asked for."""
+    """Adding and counting tasks. One task a kind and subject, however often it is asked for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
