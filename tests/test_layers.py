@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mnemo_mcp"
 LAYERS = (
     ("thin",),
     ("memory", "errors", "words", "ranks"),
-    ("settings", "times"),
+    ("settings", "times", "guard"),
     ("ledger", "models"),
     ("search", "index"),
     ("recall", "capture"),

@@ -166,7 +166,14 @@ CREATE TABLE upgrades (
 {_protect("episodes", _EPISODES, "text", "", "id")}
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_CONNECTIONS = ""
+_QUEUE = ""
+_VERDICTS = ""
+_USAGE = ""
+
+_SECOND = _CONNECTIONS + _QUEUE + _VERDICTS + _USAGE
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """Step n leads from schema version n to n + 1; steps are only ever added."""
 
 SCHEMA_VERSION = len(MIGRATIONS)
