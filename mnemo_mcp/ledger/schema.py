@@ -169,7 +169,49 @@ CREATE TABLE upgrades (
 _CONNECTIONS = ""
 _QUEUE = ""
 _VERDICTS = ""
-_USAGE = ""
+# What became of each memory shown, and how turns were answered. `evidence` and `acts` hold words of texts
+# that can be erased; they are blanked with them.
+_USAGE = """
+ALTER TABLE injections ADD COLUMN detail TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE sessions ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN inherited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN counted_from INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN context_since TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN ended_at TEXT;
+ALTER TABLE standing ADD COLUMN muted_at TEXT;
+ALTER TABLE standing ADD COLUMN misses TEXT NOT NULL DEFAULT '[]';
+CREATE TABLE turns (
+    seq INTEGER PRIMARY KEY,
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    at TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    prompts TEXT NOT NULL,
+    acts TEXT NOT NULL,
+    calls INTEGER,
+    read INTEGER,
+    judged INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX turns_by_session ON turns (profile, session, seq);
+CREATE TABLE exposures (
+    injection INTEGER NOT NULL,
+    memory TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    at TEXT NOT NULL,
+    verdict TEXT NOT NULL DEFAULT '',
+    probability REAL,
+    judge TEXT NOT NULL DEFAULT '',
+    evidence TEXT NOT NULL DEFAULT '',
+    turn INTEGER,
+    turns INTEGER NOT NULL DEFAULT 0,
+    judged_at TEXT,
+    PRIMARY KEY (injection, memory)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX exposures_by_session ON exposures (profile, session);
+CREATE INDEX exposures_by_memory ON exposures (memory);
+"""
 
 _SECOND = _CONNECTIONS + _QUEUE + _VERDICTS + _USAGE
 
