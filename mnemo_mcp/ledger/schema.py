@@ -167,7 +167,46 @@ CREATE TABLE upgrades (
 """
 
 _CONNECTIONS = ""
-_QUEUE = ""
+# `asked` counts how often a task was asked for, so that one asked for again while it runs is not lost.
+_QUEUE = """
+ALTER TABLE work ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE work ADD COLUMN claimed_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE work ADD COLUMN claimed_until TEXT NOT NULL DEFAULT '';
+ALTER TABLE work ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX work_by_due ON work (kind, due_at);
+
+CREATE TABLE calls (
+    seq INTEGER PRIMARY KEY,
+    request TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    model TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    body TEXT NOT NULL,
+    tokens_in INTEGER NOT NULL,
+    tokens_out INTEGER NOT NULL,
+    at TEXT NOT NULL
+) STRICT;
+CREATE INDEX calls_by_request ON calls (request) WHERE body <> '';
+CREATE INDEX calls_by_time ON calls (at);
+CREATE TABLE call_sources (
+    source TEXT NOT NULL,
+    call INTEGER NOT NULL,
+    PRIMARY KEY (source, call)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX call_sources_by_call ON call_sources (call);
+
+CREATE TABLE endpoints (
+    name TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    failures INTEGER NOT NULL DEFAULT 0,
+    since TEXT NOT NULL DEFAULT '',
+    retry_at TEXT NOT NULL DEFAULT '',
+    problem TEXT NOT NULL DEFAULT '',
+    problem_kind TEXT NOT NULL DEFAULT '',
+    manners TEXT NOT NULL DEFAULT '{}'
+) STRICT, WITHOUT ROWID;
+"""
 _VERDICTS = ""
 # What became of each memory shown, and how turns were answered. `evidence` and `acts` hold words of texts
 # that can be erased; they are blanked with them.
