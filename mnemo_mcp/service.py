@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
-from mnemo_mcp.capture.episodes import Arrival, prompt_episode, turn_episodes
+from mnemo_mcp.capture.episodes import Arrival, finished_turn, prompt_episode
 from mnemo_mcp.capture.inbox import refused, waiting
 from mnemo_mcp.capture.payload import HookCall, clean, read_call
 from mnemo_mcp.capture.project import project_of
@@ -274,10 +274,10 @@ class Service:
 
     def turn_end(self, call: HookCall, arrival: Arrival) -> None:
         roots = transcript_roots(self.settings.transcript_roots)
-        episodes = turn_episodes(call, arrival, roots, self.store.episodes.many)
+        turn = finished_turn(call, arrival, roots, self.store.episodes.many)
         with self.store.write() as tx:
-            self.store.episodes.add(tx, episodes)
-            if episodes:
+            self.store.episodes.add(tx, turn.episodes)
+            if turn.episodes:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
 
     # Around them

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mnemo_mcp.capture.payload import HookCall, is_notice
 from mnemo_mcp.capture.redaction import redact
-from mnemo_mcp.capture.transcript import Line, readable, turn_lines
+from mnemo_mcp.capture.transcript import Line, Turn, read_turn, readable
 from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.memory import Episode, Instant, Role, instant
 
@@ -37,22 +37,46 @@ def prompt_episode(call: HookCall, arrival: Arrival) -> Episode | None:
     return _episode(call, arrival, _speaker(call.prompt), _safe(call.prompt), arrival.received_at)
 
 
-def turn_episodes(call: HookCall, arrival: Arrival, roots: Sequence[Path], stored: Stored) -> list[Episode]:
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished turn: its episodes, and the ids of the prompts it answers and of its final answer ("").
+
+    `acts` is what the assistant said and did on the way; see `transcript.Turn` for `calls` and `read`.
+    """
+
+    episodes: tuple[Episode, ...] = ()
+    prompts: tuple[str, ...] = ()
+    answer: str = ""
+    acts: str = ""
+    calls: int = 0
+    read: int = 0
+
+
+def finished_turn(call: HookCall, arrival: Arrival, roots: Sequence[Path], stored: Stored) -> Finished:
     """What a finished turn brings: the prompt and tool results of its transcript, and the final answer."""
-    found = []
-    if path := readable(call.transcript, roots):
-        for line in turn_lines(path, call.turn):
-            found += _told(call, arrival, line, stored)
+    path = readable(call.transcript, roots)
+    turn = read_turn(path, call.turn) if path else Turn()
+    found: list[Episode] = []
+    prompts: list[str] = []
+    for line in turn.lines:
+        fresh, names = _told(call, arrival, line, stored)
+        found += fresh
+        prompts += names
+    answer = ""
     if call.answer.strip():
         found.append(_episode(call, arrival, Role.ASSISTANT, _safe(call.answer), arrival.received_at))
-    return found
+        answer = found[-1].id
+    return Finished(tuple(found), tuple(prompts), answer, _safe(turn.acts), turn.calls, turn.read)
 
 
-def _told(call: HookCall, arrival: Arrival, line: Line, stored: Stored) -> list[Episode]:
-    """The episode of one line, unless it was stored under the turn that ran when it was typed."""
+def _told(
+    call: HookCall, arrival: Arrival, line: Line, stored: Stored
+) -> tuple[Sequence[Episode], Sequence[str]]:
+    """The episode of one line and the id of the prompt it is; no episode where one was stored under the
+    turn that ran when the prompt was typed."""
     text, at = _safe(line.text), _time(line.at, arrival)
     if line.role == "tool":
-        return [_episode(call, arrival, Role.TOOL, text, at, line.id)]
+        return [_episode(call, arrival, Role.TOOL, text, at, line.id)], ()
     role = _speaker(line.text)
     queued = [
         _episode(replace(call, turn=turn), arrival, role, text, at).id
@@ -60,7 +84,11 @@ def _told(call: HookCall, arrival: Arrival, line: Line, stored: Stored) -> list[
         if turn != call.turn
     ]
     there = stored(queued)
-    return [] if any(each in there for each in queued) else [_episode(call, arrival, role, text, at)]
+    known = [each for each in queued if each in there]
+    if known:
+        return (), known[:1]
+    fresh = _episode(call, arrival, role, text, at)
+    return [fresh], [fresh.id]
 
 
 def _speaker(prompt: str) -> Role:

@@ -1,4 +1,4 @@
-"""Claude Code transcripts: what a turn was asked and what its tools answered.
+"""Claude Code transcripts: what a turn was asked, what its tools answered, what the assistant did in it.
 
 The format is undocumented and grows with every version: unknown records are passed over, never an error.
 """
@@ -17,6 +17,8 @@ from mnemo_mcp.settings import expanded
 
 _TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in between are large
 _RESULT_CHARACTERS = 20_000
+_ACTS_CHARACTERS = 40_000  # the end of what was done; no memory is looked for in more
+_GIVEN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _EARLIER_TURNS = 16  # more than prompts ever wait in a client's queue
 
 
@@ -33,6 +35,20 @@ class Line:
     at: str
     id: str
     earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a transcript tells of one turn.
+
+    `lines` are the person's prompts and the tools' results, `acts` what the assistant said and asked its
+    tools for; `calls` calls of the model read `read` tokens in all. Without a count of tokens both are 0.
+    """
+
+    lines: tuple[Line, ...] = ()
+    acts: str = ""
+    calls: int = 0
+    read: int = 0
 
 
 def transcript_roots(extra: Iterable[str] = (), environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -55,8 +71,8 @@ def readable(path: str, roots: Iterable[Path]) -> Path | None:
     return real if inside and real.is_file() and os.access(real, os.R_OK) else None
 
 
-def turn_lines(path: Path, turn: str) -> list[Line]:
-    """The person's prompt and the tool results of one turn (the last one if `turn` is ""), in order."""
+def read_turn(path: Path, turn: str) -> Turn:
+    """One turn (the last one if `turn` is ""), its lines in order."""
     records: list[dict[str, Any]] = []
     begin = None
     for tail in _TAIL_BYTES:
@@ -65,14 +81,14 @@ def turn_lines(path: Path, turn: str) -> list[Line]:
         if begin is not None and not _blocks(records[begin], "tool_result"):
             break  # the turn is there from its prompt on
     if begin is None:
-        return []
+        return Turn()
     rest = records[begin:]
     end = next((place for place, each in enumerate(rest) if place and _ends(each, turn)), len(rest))
     own = _own_calls(rest[:end])
     lines: list[Line] = []
     for place, record in enumerate(rest[:end], begin):
         lines += [_prompt(records, place)] if _is_prompt(record) else _results(record, own)
-    return lines
+    return Turn(tuple(lines), _acts(rest[:end], own), *_tokens(rest[:end]))
 
 
 def _records(path: Path, tail: int) -> Iterator[dict[str, Any]]:
@@ -143,6 +159,35 @@ def _own_calls(records: Iterable[Mapping[str, Any]]) -> set[str]:
         for block in _blocks(record, "tool_use")
         if "mnemo__" in str(block.get("name", ""))
     }
+
+
+def _acts(records: Sequence[Mapping[str, Any]], own: set[str]) -> str:
+    """What the assistant said on its way, and what it asked tools other than mnemo's for."""
+    told: list[str] = []
+    for record in records:
+        told += [str(block.get("text", "")) for block in _said(record, "text")]
+        told += [
+            json.dumps(block.get("input"), ensure_ascii=False)
+            for block in _said(record, "tool_use")
+            if str(block.get("id")) not in own
+        ]
+    return clean("\n".join(told)[-_ACTS_CHARACTERS:])
+
+
+def _said(record: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    return _blocks(record, kind) if record.get("type") == "assistant" else []
+
+
+def _tokens(records: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """How often the model was called, and how many tokens it was given in all; one call is many records."""
+    calls: dict[str, int] = {}
+    for record in records:
+        message = record.get("message") if record.get("type") == "assistant" else None
+        usage = message.get("usage") if isinstance(message, dict) else None
+        if isinstance(message, dict) and isinstance(usage, dict):
+            given = [usage.get(name) for name in _GIVEN]
+            calls[str(message.get("id"))] = sum(each for each in given if isinstance(each, int))
+    return len(calls), sum(calls.values())
 
 
 def _results(record: Mapping[str, Any], own: set[str]) -> list[Line]:
