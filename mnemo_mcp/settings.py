@@ -20,12 +20,13 @@ class Encoders:
 
     `onnx` describes further encoders by name, see `models.options.OnnxOptions`: `path`, `tokenizer`,
     `pooling`, `dims`, `truncate_dims`, `max_tokens`, `query_prefix`, `document_prefix`, `bos_id`, `eos_id`,
-    `normalise`, `sha256`.
+    `normalise`, `sha256`; `endpoint` those behind an address, see `models.endpoint.EndpointOptions`.
     """
 
     english: str = "minilm-l6-v2-int8"
     other: str = "use-m3"
     onnx: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    endpoint: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
