@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import platformdirs
 
@@ -85,6 +86,38 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server that speaks the OpenAI protocol, and the model asked there."""
+
+    url: str = ""  # up to and with /v1
+    model: str = ""
+    key_env: str = ""  # the variable that holds the key
+    key_file: str = ""  # the file that holds it
+    key: str = ""  # the key itself; better kept outside this file
+    timeout_seconds: float = 180.0  # a small model on two cores writes 2,000 tokens in about this time
+    max_input_tokens: int = 6_000  # with the answer this fits a window of 8,192
+    max_output_tokens: int = 2_000
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # goes into every request as it is
+    price_in: float = 0.0  # per million tokens, in the person's currency
+    price_out: float = 0.0
+    logprob_temperature: float = 1.0  # above 1 takes certainty from probabilities read off letters
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Which endpoint reads threads and which one judges; with no name set no model is ever asked."""
+
+    endpoint: Mapping[str, Endpoint] = field(default_factory=dict, metadata={"each": Endpoint})
+    extraction: str = ""
+    decisions: str = ""
+    decisions_api: str = "auto"  # auto, openai, systemone, logprobs, json or off
+    daily_tokens: int = 2_000_000  # in and out, of all endpoints together; 0 is no ceiling
+    failures_in_row: int = 3  # so many open the circuit of an endpoint
+    rest_seconds: float = 30.0  # the first rest; each further one is twice as long
+    rest_seconds_most: float = 1_800.0
+
+
+@dataclass(frozen=True, slots=True)
 class Daemon:
     """The life of the resident process."""
 
@@ -104,6 +137,7 @@ class Settings:
     encoders: Encoders = field(default_factory=Encoders)
     budgets: Budgets = field(default_factory=Budgets)
     recall: Recall = field(default_factory=Recall)
+    models: Models = field(default_factory=Models)
     daemon: Daemon = field(default_factory=Daemon)
 
     @property
@@ -166,7 +200,38 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
         settings = replace(settings, encoders=replace(settings.encoders, english="off", other="off"))
     if not settings.profile.strip():
         raise SettingsError("The profile has no name.", "Give `profile` a name in config.toml.")
+    _check_models(settings.models)
     return settings
+
+
+DECISIONS_APIS = ("auto", "openai", "systemone", "logprobs", "json", "off")
+
+
+def _check_models(models: Models) -> None:
+    if models.decisions_api not in DECISIONS_APIS:
+        raise SettingsError(
+            f"models.decisions_api is {models.decisions_api!r}.", f"It is one of {', '.join(DECISIONS_APIS)}."
+        )
+    for use, name in (("extraction", models.extraction), ("decisions", models.decisions)):
+        if name and name not in models.endpoint:
+            raise SettingsError(
+                f"models.{use} names the endpoint {name!r}, which is not described.",
+                f"Add [models.endpoint.{name}] with `url` and `model`.",
+            )
+    for name, endpoint in models.endpoint.items():
+        _check_endpoint(f"models.endpoint.{name}", endpoint)
+
+
+def _check_endpoint(where: str, endpoint: Endpoint) -> None:
+    if not _is_web_address(endpoint.url):
+        raise SettingsError(f"{where}.url is {endpoint.url!r}.", "Give it as http://127.0.0.1:11434/v1.")
+    if not endpoint.model:
+        raise SettingsError(f"{where} has no model.", "Set `model` to the name the server knows it by.")
+    if sum(map(bool, (endpoint.key_env, endpoint.key_file, endpoint.key))) > 1:
+        raise SettingsError(f"{where} has several keys.", "Keep one of `key_env`, `key_file` and `key`.")
+    least = min(endpoint.timeout_seconds, endpoint.max_input_tokens, endpoint.max_output_tokens)
+    if least <= 0 or endpoint.logprob_temperature <= 0:
+        raise SettingsError(f"{where} has a limit that is not above 0.", "Give it a number above 0.")
 
 
 def _number(text: str) -> float:
@@ -190,11 +255,15 @@ def _from_file(settings: Settings, file: Path) -> Settings:
 def _merge(section: Any, table: Mapping[str, Any], where: str) -> Any:
     known = {each.name: getattr(section, each.name) for each in fields(section)}
     known.pop("home", None)
+    tables = {each.name: each.metadata["each"] for each in fields(section) if "each" in each.metadata}
     changes: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
             raise SettingsError(f"{where}: unknown setting {key!r}.", f"Known are {', '.join(known)}.")
-        changes[key] = _fitting(known[key], value, f"{where}: {key}")
+        place = f"{where}: {key}"
+        if key in tables and isinstance(value, Mapping):
+            value = {name: _fitting(tables[key](), each, f"{place}.{name}") for name, each in value.items()}
+        changes[key] = _fitting(known[key], value, place)
     return replace(section, **changes)
 
 
@@ -210,3 +279,11 @@ def _fitting(current: Any, value: Any, where: str) -> Any:
     if type(current) is not type(value):
         raise SettingsError(f"{where} is {value!r}.", f"It takes a value like {current!r}.")
     return value
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number, a bracket left open
+        return False
