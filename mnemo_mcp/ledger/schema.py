@@ -250,6 +250,12 @@ CREATE TABLE exposures (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX exposures_by_session ON exposures (profile, session);
 CREATE INDEX exposures_by_memory ON exposures (memory);
+CREATE TABLE private_sessions (
+    profile TEXT NOT NULL,
+    session TEXT NOT NULL,
+    since TEXT NOT NULL,
+    PRIMARY KEY (profile, session)
+) STRICT, WITHOUT ROWID;
 """
 
 _SECOND = _CONNECTIONS + _QUEUE + _VERDICTS + _USAGE
