@@ -15,6 +15,7 @@ from mnemo_mcp import settings as configuration
 from mnemo_mcp.capture.episodes import Arrival, finished_turn, prompt_episode
 from mnemo_mcp.capture.inbox import refused, waiting
 from mnemo_mcp.capture.payload import HookCall, clean, read_call
+from mnemo_mcp.capture.privacy import Privacy
 from mnemo_mcp.capture.project import project_of
 from mnemo_mcp.capture.transcript import transcript_roots
 from mnemo_mcp.errors import MnemoError, Refused
@@ -24,16 +25,7 @@ from mnemo_mcp.inject.injector import Injector, Occasion
 from mnemo_mcp.judge.writer import MODES, Writer, Writing
 from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import (
-    Claim,
-    EntityRef,
-    Episode,
-    Instant,
-    Kind,
-    Outcome,
-    instant,
-    same_text,
-)
+from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant, same_text
 from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.models.tokens import TokenCounter
@@ -83,6 +75,7 @@ class Service:
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self._writing = Writing(self.store, self.index)
         self.records = Records(self.store)
+        self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
         self._closing = threading.Lock()
@@ -252,6 +245,8 @@ class Service:
             self.zone,
             instant(received + timedelta(seconds=SECONDS.get(moment, 0))) if received else None,
         )
+        if self.privacy.hides(call, arrival.profile, arrival.recorded_at):
+            return ""
         match moment:
             case "session-open":
                 return self._framed(call, self.session_open(call, arrival))

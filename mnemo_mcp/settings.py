@@ -134,6 +134,7 @@ class Settings:
     profile: str = "personal"
     zone: str = ""  # an IANA name; empty is the zone of this machine
     transcript_roots: tuple[str, ...] = ()  # further folders transcripts may be read from
+    exclude: tuple[str, ...] = ()  # folders nothing is remembered in, as "~/clients/**"; read at every call
     encoders: Encoders = field(default_factory=Encoders)
     budgets: Budgets = field(default_factory=Budgets)
     recall: Recall = field(default_factory=Recall)

@@ -179,9 +179,11 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
 def pipe_caller(hello: Mapping[str, Any]) -> Caller:
     """For whom a stdio pipe speaks. Its working folder proves a project only inside a checkout."""
     folder = text(hello, "project_dir")
-    if not folder and in_repository(text(hello, "cwd") or "/"):
-        folder = text(hello, "cwd")
-    return Caller("mcp", project_of(folder), text(hello, "profile") or None, text(hello, "session"))
+    place = folder or text(hello, "cwd")
+    if not folder and in_repository(place or "/"):
+        folder = place
+    profile, session = text(hello, "profile") or None, text(hello, "session")
+    return Caller("mcp", project_of(folder), profile, session, folder=place)
 
 
 Sdk = Callable[..., Awaitable[None]]

@@ -18,13 +18,14 @@ from mnemo_mcp.service import Service
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls through a door: the project and profile it speaks for, and its name."""
+    """Who calls through a door: the project, folder and profile it speaks for, and its name."""
 
     client: str = "cli"
     project: str = ""
     profile: str | None = None
     session: str = ""
     by: str = "agent"
+    folder: str = ""
 
 
 def recall(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
@@ -44,6 +45,8 @@ def recall(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]
 
 
 def remember(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    places = (caller.folder, read.text(given, "project"))
+    service.privacy.check(places, service.profile_of(caller.profile), caller.session)
     outcome = service.remember(
         read.text(given, "what", "text", "content", "memory", required=True),
         why=read.text(given, "why", "reason"),
