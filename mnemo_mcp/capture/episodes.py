@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 
+from mnemo_mcp.capture import rollout, transcript
 from mnemo_mcp.capture.payload import HookCall, is_notice
 from mnemo_mcp.capture.redaction import redact
-from mnemo_mcp.capture.transcript import Line, Turn, read_turn, readable
+from mnemo_mcp.capture.transcript import Line, Turn, readable
 from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.memory import Episode, Instant, Role, instant
 
@@ -55,7 +56,9 @@ class Finished:
 def finished_turn(call: HookCall, arrival: Arrival, roots: Sequence[Path], stored: Stored) -> Finished:
     """What a finished turn brings: the prompt and tool results of its transcript, and the final answer."""
     path = readable(call.transcript, roots)
-    turn = read_turn(path, call.turn) if path else Turn()
+    reader = rollout if call.client == "codex" else transcript
+    turn = reader.read_turn(path, call.turn) if path else Turn()
+    call = replace(call, turn=call.turn or turn.id)  # the end of a session names no turn
     found: list[Episode] = []
     prompts: list[str] = []
     for line in turn.lines:

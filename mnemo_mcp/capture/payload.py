@@ -14,6 +14,9 @@ _MACHINE_TAGS = (
     "teammate-message",
     "cross-session-message",
     "channel",
+    "hook_prompt",
+    "environment_context",
+    "turn_aborted",
 )
 _MACHINE_MARK = "[SYSTEM NOTIFICATION"
 _SLASH_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")

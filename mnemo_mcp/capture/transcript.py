@@ -15,9 +15,9 @@ from typing import Any
 from mnemo_mcp.capture.payload import clean
 from mnemo_mcp.settings import expanded
 
-_TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in between are large
-_RESULT_CHARACTERS = 20_000
-_ACTS_CHARACTERS = 40_000  # the end of what was done; no memory is looked for in more
+TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in between are large
+RESULT_CHARACTERS = 20_000
+ACTS_CHARACTERS = 40_000  # the end of what was done; no memory is looked for in more
 _GIVEN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _EARLIER_TURNS = 16  # more than prompts ever wait in a client's queue
 
@@ -43,12 +43,14 @@ class Turn:
 
     `lines` are the person's prompts and the tools' results, `acts` what the assistant said and asked its
     tools for; `calls` calls of the model read `read` tokens in all. Without a count of tokens both are 0.
+    `id` is the client's own id of the turn.
     """
 
     lines: tuple[Line, ...] = ()
     acts: str = ""
     calls: int = 0
     read: int = 0
+    id: str = ""
 
 
 def transcript_roots(extra: Iterable[str] = (), environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -73,25 +75,26 @@ def readable(path: str, roots: Iterable[Path]) -> Path | None:
 
 def read_turn(path: Path, turn: str) -> Turn:
     """One turn (the last one if `turn` is ""), its lines in order."""
-    records: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     begin = None
-    for tail in _TAIL_BYTES:
-        records = [each for each in _records(path, tail) if not each.get("isSidechain")]
-        begin = _begin(records, turn)
-        if begin is not None and not _blocks(records[begin], "tool_result"):
+    for tail in TAIL_BYTES:
+        found = [each for each in records(path, tail) if not each.get("isSidechain")]
+        begin = _begin(found, turn)
+        if begin is not None and not _blocks(found[begin], "tool_result"):
             break  # the turn is there from its prompt on
     if begin is None:
         return Turn()
-    rest = records[begin:]
+    rest = found[begin:]
     end = next((place for place, each in enumerate(rest) if place and _ends(each, turn)), len(rest))
     own = _own_calls(rest[:end])
     lines: list[Line] = []
     for place, record in enumerate(rest[:end], begin):
-        lines += [_prompt(records, place)] if _is_prompt(record) else _results(record, own)
-    return Turn(tuple(lines), _acts(rest[:end], own), *_tokens(rest[:end]))
+        lines += [_prompt(found, place)] if _is_prompt(record) else _results(record, own)
+    return Turn(tuple(lines), _acts(rest[:end], own), *_tokens(rest[:end]), turn or _of(rest[0]))
 
 
-def _records(path: Path, tail: int) -> Iterator[dict[str, Any]]:
+def records(path: Path, tail: int) -> Iterator[dict[str, Any]]:
+    """The JSON objects in the last `tail` bytes of a file of JSON lines."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - tail))
@@ -171,7 +174,7 @@ def _acts(records: Sequence[Mapping[str, Any]], own: set[str]) -> str:
             for block in _said(record, "tool_use")
             if str(block.get("id")) not in own
         ]
-    return clean("\n".join(told)[-_ACTS_CHARACTERS:])
+    return clean("\n".join(told)[-ACTS_CHARACTERS:])
 
 
 def _said(record: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -197,7 +200,7 @@ def _results(record: Mapping[str, Any], own: set[str]) -> list[Line]:
         text = _plain(block.get("content"))
         if text.strip() and str(block.get("tool_use_id")) not in own:
             source = clean(str(block.get("tool_use_id") or name))
-            lines.append(Line("tool", clean(text[:_RESULT_CHARACTERS]), at, source))
+            lines.append(Line("tool", clean(text[:RESULT_CHARACTERS]), at, source))
     return lines
 
 
