@@ -54,7 +54,7 @@ class Index:
         for index in self.profiles():
             with index.lock:
                 rows = index.lacking(encoder.id, most)
-                memories = [index.memories[row] for row in rows]
+                memories = [index.memory(row) for row in rows]
             if memories:
                 vectors = embed(encoder, [memory.claim.text() for memory in memories])
                 ids = [memory.id for memory in memories]

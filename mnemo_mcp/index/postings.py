@@ -1,4 +1,4 @@
-"""Words: BM25 over postings that grow with each memory, so that nothing is ever rebuilt in a request's way.
+"""Words: BM25 over four fields, touching only documents that hold a word of the question.
 
 bm25s, which the scores are checked against in the tests, cannot add a document to an index.
 """
@@ -6,88 +6,183 @@ bm25s, which the scores are checked against in the tests, cannot add a document 
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from mnemo_mcp.index.arrays import NO_ROWS, Floats, Keys, Mask, Rows, best, grown
+from mnemo_mcp.index.sealed import FIELDS, Codes, Docs, Growing, Sealed, code, decoded
+
+WHAT, WHY, HOW, REST = range(FIELDS)
+Boosts = tuple[float, float, float, float]
+EVEN: Boosts = (1.0, 1.0, 1.0, 1.0)
 
 K1 = 1.2
 B = 0.4  # memories are short: full length normalisation (0.75) found less on the question sets
 BACKGROUND = 50  # as if so many other memories existed: a store of three weighs words like a store of fifty
 
+_LONG = 2_048  # documents; with so many to come it pays to look whether they can matter
+_BIG = 20_000  # documents; in a store beyond, a word in a fifth of them finds none by itself
+_COMMON = 5
+_UNSEALED = 4_096  # newest documents, before they are sealed with the others
+_TABLES = 16
+
 
 class Postings:
-    """Term -> documents with counts; a document is a row number of the index.
+    """Term -> documents with counts by field; a document is a row number of the index.
 
-    Words are weighed as if `background` further documents held none of them.
+    Words are weighed as if `background` further documents held none of them. `ties` gives documents the
+    keys by which equal scores are ordered.
     """
 
-    def __init__(self, background: int = BACKGROUND) -> None:
+    def __init__(
+        self, background: int = BACKGROUND, ties: Callable[[Rows], Keys | Rows] | None = None
+    ) -> None:
         self._background = background
-        self._docs: dict[str, array[int]] = {}
-        self._counts: dict[str, array[int]] = {}
-        self._lengths = array("I")
+        self._ties = ties or (lambda rows: rows)
+        self._sealed = Sealed.empty()
+        self._sealing = Growing()
+        self._growing = Growing()
+        self._lengths = np.zeros(256, np.float32)
+        self._sums = np.zeros(256, np.float32)
+        self._size = self._unsealed = 0
         self._total = 0
         self._filled = 0
+        self._gone: Counter[str] = Counter()
+        self._dead: set[int] = set()
+        self._tables: dict[Boosts, Floats] = {}
 
-    def add(self, doc: int, words: Iterable[str]) -> None:
-        """Enter a document; rows must come in rising order."""
-        counts = Counter(words)
-        while len(self._lengths) <= doc:
-            self._lengths.append(0)
-        self._lengths[doc] = sum(counts.values())
-        self._total += self._lengths[doc]
+    def add(self, doc: int, fields: Sequence[Iterable[str]]) -> None:
+        """Enter a document; documents come in rising order."""
+        counts: dict[str, list[int]] = {}
+        length = 0
+        for field, words in enumerate(fields):
+            for word in words:
+                counts.setdefault(word, [0] * FIELDS)[field] += 1
+                length += 1
+        for word, each in counts.items():
+            self._growing.add(word, doc, code(each))
+        self._lengths = grown(self._lengths, doc + 1)
+        self._lengths[doc] = length
+        self._size = doc + 1
+        self._total += length
         self._filled += 1
-        for word, count in counts.items():
-            if word not in self._docs:
-                self._docs[word], self._counts[word] = array("I"), array("H")
-            self._docs[word].append(doc)
-            self._counts[word].append(min(count, 65_535))
+        self._unsealed += 1
 
-    def remove(self, doc: int, words: Iterable[str]) -> None:
-        """Take a document out again, and every word that only it held."""
-        for word in set(words):
-            place = self._docs[word].index(doc)
-            self._docs[word].pop(place)
-            self._counts[word].pop(place)
-            if not self._docs[word]:
-                del self._docs[word], self._counts[word]
-        self._total -= self._lengths[doc]
-        self._lengths[doc] = 0
+    def remove(self, doc: int, fields: Sequence[Iterable[str]]) -> None:
+        """Take a document out again."""
+        self._gone.update({word for words in fields for word in words})
+        self._total -= int(self._lengths[doc])
+        self._lengths[doc] = np.inf  # so long a document scores nothing
+        self._dead.add(doc)
         self._filled -= 1
 
     def frequency(self, word: str) -> int:
         """In how many documents the word occurs."""
-        return len(self._docs.get(word, ()))
+        return sum(part.frequency(word) for part in self._parts()) - self._gone.get(word, 0)
 
     def weight(self, word: str) -> float:
         """How much a word tells (idf): the rarer the more."""
         known = self.frequency(word)
         return math.log(1 + (self._filled + self._background - known + 0.5) / (known + 0.5))
 
-    def scores(self, words: Sequence[str], size: int) -> tuple[Floats, Floats]:
-        """BM25 of every row, and which share of the question's weight each row's words cover (0..1)."""
-        scores = np.zeros(size, np.float32)
-        covered = np.zeros(size, np.float32)
-        weights = {word: self.weight(word) for word in words}
-        average = self._total / self._filled if self._filled else 1.0
-        lengths = np.frombuffer(self._lengths, np.uint32) if self._lengths else np.zeros(0, np.uint32)
-        for word, weight in weights.items():
-            if word in self._docs:
-                docs = np.frombuffer(self._docs[word], np.uint32)
-                counts = np.frombuffer(self._counts[word], np.uint16).astype(np.float32)
-                norm = K1 * (1 - B + B * lengths[docs] / average)
-                scores[docs] += weight * counts * (K1 + 1) / (counts + norm)
-                covered[docs] += weight
-        return scores, covered / (sum(weights.values()) or 1.0)
-
     def holds(self, word: str, doc: int) -> bool:
-        """Whether a row holds a word."""
-        docs = self._docs.get(word, ())
-        place = bisect_left(docs, doc)
-        return place < len(docs) and docs[place] == doc
+        """Whether a document holds a word."""
+        return bool(self.held([word], np.array([doc]))[0, 0])
+
+    def held(self, words: Sequence[str], rows: Rows) -> Mask:
+        """Which of some documents hold which word: a line for each word."""
+        found = np.zeros((len(words), len(rows)), np.bool_)
+        living = ~np.isin(rows, list(self._dead)) if self._dead else True
+        for line, word in enumerate(words):
+            found[line] = (self._codes(word, rows) > 0) & living
+        return found
+
+    def scores(self, words: Sequence[str], boosts: Any, rows: Any = None) -> Any:
+        """The score of some documents."""
+        if rows is None:
+            return self._everywhere(words, boosts)
+        found = np.zeros(len(rows), np.float32)
+        for word in dict.fromkeys(words):
+            codes = self._codes(word, rows)
+            found += self._impact(word, rows, codes, boosts)
+        return found
+
+    def search(self, words: Sequence[str], boosts: Boosts, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
+        """The `depth` best of the allowed documents that hold any of the words, best first."""
+        known = sorted((word for word in dict.fromkeys(words) if self.frequency(word)), key=self.frequency)
+        self._sums = grown(self._sums, self._size)
+        touched: list[Rows] = []
+        try:
+            rows, left = self._gathered(known, boosts, allowed, depth, touched)
+            values = self._sums[rows]
+            for word in left:
+                values += self._impact(word, rows, self._codes(word, rows), boosts)
+        finally:
+            for part in touched:
+                self._sums[part] = 0.0
+        places = best(values, self._ties(rows), depth)
+        return rows[places], values[places]
+
+    def _everywhere(self, words: Sequence[str], size: int) -> tuple[Floats, Floats]:
+        rows = np.arange(size)
+        weights = np.array([self.weight(word) for word in words], np.float32)
+        covered = weights @ self.held(words, rows).astype(np.float32)
+        return self.scores(words, EVEN, rows), np.asarray(covered / (weights.sum() or 1.0), np.float32)
+
+    def _gathered(
+        self, words: Sequence[str], boosts: Boosts, allowed: Mask, depth: int, touched: list[Rows]
+    ) -> tuple[Rows, Sequence[str]]:
+        """Documents that may be among the best with their scores so far in `_sums`, and the words left.
+
+        The rarest words come first. Once so many documents score more than all words left could give
+        together, no further document can be among the best, and long lists need not be gone through.
+        """
+        bounds = [*np.cumsum([(K1 + 1) * self.weight(word) for word in reversed(words)])[::-1].tolist(), 0.0]
+        for place, word in enumerate(words):
+            many = self.frequency(word)
+            if many > _LONG and touched:
+                rows = np.concatenate(touched)
+                sums = self._sums[rows]
+                least = float(np.partition(sums, -depth)[-depth]) if len(rows) >= depth else -1.0
+                common = self._filled > _BIG and many > self._filled // _COMMON
+                if common or least > bounds[place]:
+                    return rows[sums + bounds[place] >= least], words[place:]
+            for part in self._parts():
+                docs, codes = part.of(word)
+                inside = allowed[docs]
+                docs, codes = docs[inside], codes[inside]
+                impact = self._impact(word, docs, codes, boosts)
+                docs, impact = docs[impact > 0], impact[impact > 0]
+                touched.append(docs[self._sums[docs] == 0].astype(np.int64))
+                self._sums[docs] += impact
+        return (np.concatenate(touched) if touched else NO_ROWS), ()
+
+    def _impact(self, word: str, docs: Docs | Rows, codes: Codes, boosts: Boosts) -> Floats:
+        counts = self._table(boosts)[codes]
+        average = self._total / self._filled if self._filled else 1.0
+        norm = self._lengths[docs] * np.float32(K1 * B / (average or 1.0)) + np.float32(K1 * (1 - B))
+        gain = counts / (counts + norm)
+        return np.asarray(gain * ((K1 + 1) * self.weight(word)), np.float32)
+
+    def _codes(self, word: str, rows: Rows) -> Codes:
+        """The code of a word in some documents, 0 where they do not hold it."""
+        found = np.zeros(len(rows), np.uint16)
+        for part in self._parts():
+            docs, codes = part.of(word)
+            if len(docs):
+                places = np.minimum(docs.searchsorted(rows), len(docs) - 1)
+                np.copyto(found, codes[places], where=docs[places] == rows)
+        return found
+
+    def _table(self, boosts: Boosts) -> Floats:
+        if boosts not in self._tables:
+            if len(self._tables) >= _TABLES:
+                self._tables.clear()
+            self._tables[boosts] = decoded(boosts)
+        return self._tables[boosts]
+
+    def _parts(self) -> tuple[Sealed, Growing, Growing]:
+        return self._sealed, self._sealing, self._growing

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 
 import numpy as np
 
+from mnemo_mcp.index.arrays import Mask, grown
+from mnemo_mcp.index.entities import Entities
+from mnemo_mcp.index.keys import KeyColumn, id_key, text_key
+from mnemo_mcp.index.links import Links
+from mnemo_mcp.index.memories import Memories
 from mnemo_mcp.index.postings import Postings
-from mnemo_mcp.index.states import Mask, States
+from mnemo_mcp.index.states import States
 from mnemo_mcp.index.successions import Successions
 from mnemo_mcp.index.vectors import VectorMatrix
 from mnemo_mcp.memory import Memory, same_text
 from mnemo_mcp.words import STOP_WORDS, fold, words
 
 _NAME = re.compile(r"(?<!\w)(?:[^\WA-Z]+[A-Z]\w*|(?<=[^.!?:\s] )[A-Z]\w*|[A-Z]\w*[A-Z]\w*)")
+_WORDS_KEPT = 512  # rows whose words are kept as they were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +40,51 @@ class ProfileIndex:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.memories: list[Memory] = []
         self.states = States()
-        self.postings = Postings()
+        self.ids = KeyColumn()
+        self.postings = Postings(ties=self.ids.of)
+        self.entities = Entities()
+        self.links = Links()
         self.matrices: dict[str, VectorMatrix] = {}
-        self.names: Counter[str] = Counter()
-        self._rows: dict[str, int] = {}
-        self._texts: dict[str, set[int]] = {}
-        self._entities: dict[str, set[int]] = {}
-        self._lacking: dict[str, set[int]] = {}
-        self._replaced: dict[int, Memory] = {}
+        self._memories = Memories()
+        self._texts = KeyColumn()
+        self._written: Counter[str] = Counter()
+        self._erased = np.zeros(256, np.bool_)
+        self._living = 0
+        self._replaced: dict[int, tuple[str, ...]] = {}
         self._successions: Successions | None = None
+        self._words: OrderedDict[int, Sequence[str]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self.memories)
+        return len(self._memories)
+
+    @property
+    def memories(self) -> Memories:
+        return self._memories
 
     def row(self, memory_id: str) -> int | None:
-        return self._rows.get(memory_id)
+        """The row of a memory."""
+        rows = self.ids.find(id_key(memory_id))
+        return next((row for row in rows if self._memories.id(row) == memory_id), None)
+
+    def id(self, row: int) -> str:
+        """The id of the memory in a row."""
+        return self._memories.id(row)
+
+    def memory(self, row: int) -> Memory:
+        """The memory in a row."""
+        return self._memories.get(row)
 
     def apply(self, memory: Memory) -> int | None:
         """Enter a memory or its newer state; its row, or None where it was erased before it got one."""
-        row = self._rows.get(memory.id)
+        row = self.row(memory.id)
         if row is None:
             return None if memory.erased else self._enter(memory)
-        before, self.memories[row] = self.memories[row], memory
+        before = self._memories.get(row)
+        self._memories.put(row, memory)
         self.states.set(row, memory)
-        if memory.replaced_by:
-            self._replaced[row] = memory
+        if memory.replaced_by != before.replaced_by:
+            self._replaced[row] = memory.replaced_by
             self._successions = None
         if memory.erased and not before.erased:
             self._leave(row, before)
@@ -70,107 +93,127 @@ class ProfileIndex:
     def successions(self) -> Successions:
         """Which rows were replaced by which."""
         if self._successions is None:
-            pairs = [
-                (row, self._rows[successor])
-                for row, memory in self._replaced.items()
-                for successor in memory.replaced_by
-                if successor in self._rows
+            found = [
+                (row, self.row(successor))
+                for row, successors in self._replaced.items()
+                for successor in successors
             ]
-            self._successions = Successions(pairs)
+            self._successions = Successions((old, new) for old, new in found if new is not None)
         return self._successions
 
     def same(self, text: str) -> list[Memory]:
         """The memories whose `what` is the same text, case, spacing and closing points aside."""
-        return [self.memories[row] for row in sorted(self._texts.get(same_text(text), ()))]
+        wanted = same_text(text)
+        found = (self._memories.get(row) for row in self._texts.find(text_key(wanted)))
+        return [each for each in found if not each.erased and same_text(each.claim.what) == wanted]
 
     def inside(self, scope: Scope) -> Mask:
-        """The rows inside a scope."""
-        found = np.ones(len(self.memories), np.bool_)
+        """The rows inside a scope; not to be changed."""
+        parts = []
         if scope.projects is not None:
-            found &= self.states.in_projects(scope.projects)
+            parts.append(self.states.in_projects(scope.projects))
         if scope.kinds:
-            found &= self.states.of_kinds(scope.kinds)
+            parts.append(self.states.of_kinds(scope.kinds))
         if scope.entities:
-            found &= self._about(scope.entities)
-        return found
+            parts.append(self._about(scope.entities))
+        if not parts:
+            return self.states.everything()
+        return np.logical_and.reduce(parts) if len(parts) > 1 else parts[0]
 
     def lacking(self, encoder: str, most: int) -> list[int]:
         """Rows without a vector of this encoder, newest first: what was just said is asked soonest."""
-        return nlargest(most, self._without(encoder))
+        if not self.lacks(encoder):
+            return []
+        lacking = ~self._erased[: len(self)]
+        if encoder in self.matrices:
+            lacking &= ~self.matrices[encoder].there(len(self))
+        return [int(row) for row in np.flatnonzero(lacking)[::-1][:most]]
 
     def lacks(self, encoder: str) -> int:
         """How many rows have no vector of this encoder."""
         with self.lock:
-            return len(self._without(encoder))
-
-    def _without(self, encoder: str) -> set[int]:
-        if encoder not in self._lacking:
-            self._lacking[encoder] = {row for row, each in enumerate(self.memories) if not each.erased}
-        return self._lacking[encoder]
+            return self._living - (self.matrices[encoder].filled if encoder in self.matrices else 0)
 
     def attach(self, encoder: str, dims: int, vectors: Mapping[str, tuple[float, bytes]]) -> None:
         """Give memories (by id) their int8 vectors."""
-        matrix = self.matrices.setdefault(encoder, VectorMatrix(dims))
+        matrix = self.matrix(encoder, dims)
         for memory_id, (scale, values) in vectors.items():
-            row = self._rows.get(memory_id)
-            if row is not None and not self.memories[row].erased:
+            row = self.row(memory_id)
+            if row is not None and not self._erased[row]:
                 matrix.set(row, scale, values)
-                self._lacking.get(encoder, set()).discard(row)
+
+    def matrix(self, encoder: str, dims: int) -> VectorMatrix:
+        """The vectors of an encoder."""
+        if encoder not in self.matrices:
+            self.matrices[encoder] = VectorMatrix(dims, self.ids.of)
+        return self.matrices[encoder]
 
     def is_name(self, word: str) -> bool:
         """Whether a folded word is written like a name somewhere, or is an entity's."""
-        return self.names[word] > 0
+        return self._written[word] > 0
+
+    def words_of(self, row: int) -> Sequence[str]:
+        """The words a row is found by."""
+        found = self._words.get(row)
+        if found is None:
+            found = self._words[row] = indexed_words(self._memories.get(row))
+            if len(self._words) > _WORDS_KEPT:
+                self._words.popitem(last=False)
+        return found
 
     def _about(self, entities: frozenset[str]) -> Mask:
-        wanted = {same_text(name) for name in entities}
-        found = np.zeros(len(self.memories), np.bool_)
-        for name in wanted:
-            found[list(self._entities.get(name, ()))] = True
+        found = np.zeros(len(self), np.bool_)
+        for name in entities:
+            found[self.entities.rows_of(same_text(name), most=None)] = True
         return found
 
     def _enter(self, memory: Memory) -> int:
-        row = len(self.memories)
-        self.memories.append(memory)
-        self._rows[memory.id] = row
+        row = len(self)
+        self._memories.put(row, memory)
+        self.ids.append(id_key(memory.id))
+        self._texts.append(text_key(same_text(memory.claim.what)))
+        self._erased = grown(self._erased, row + 1)
+        self._living += 1
         self.states.set(row, memory)
-        for rows in self._lacking.values():
-            rows.add(row)
-        for each in memory.claim.entities:
-            self._entities.setdefault(same_text(each.name), set()).add(row)
+        self.entities.add(row, memory.claim.entities)
+        self.postings.add(row, fields_of(memory))
+        self._written.update(_names(memory))
         if memory.replaced_by:
-            self._replaced[row] = memory
+            self._replaced[row] = memory.replaced_by
         self._successions = None
-        self.postings.add(row, indexed_words(memory))
-        self.names.update(_names(memory))
-        self._texts.setdefault(same_text(memory.claim.what), set()).add(row)
         return row
 
     def _leave(self, row: int, before: Memory) -> None:
-        self.postings.remove(row, indexed_words(before))
-        self.names.subtract(_names(before))
-        self._texts[same_text(before.claim.what)].discard(row)
-        for each in before.claim.entities:
-            self._entities[same_text(each.name)].discard(row)
+        self._erased[row] = True
+        self._living -= 1
+        self._words.pop(row, None)
+        self.postings.remove(row, fields_of(before))
+        self._written.subtract(_names(before))
+        self.entities.remove(row)
+        self.links.remove(row)
         for matrix in self.matrices.values():
             matrix.clear(row)
-        for rows in self._lacking.values():
-            rows.discard(row)
+
+
+def fields_of(memory: Memory) -> tuple[list[str], list[str], list[str], list[str]]:
+    """The words a memory is found by: of what, of why, of how, and of all the rest."""
+    claim = memory.claim
+    names = (each.name for each in claim.entities)
+    rest = (claim.who, claim.where, claim.when, *names, claim.subject, claim.field)
+    return (
+        _telling((claim.what,)),
+        _telling((claim.why,)),
+        _telling((claim.how,)),
+        _telling(rest),
+    )
 
 
 def indexed_words(memory: Memory) -> Sequence[str]:
     """The words a memory is found by."""
-    claim = memory.claim
-    parts = (
-        claim.what,
-        claim.why,
-        claim.how,
-        claim.who,
-        claim.where,
-        claim.when,
-        *(each.name for each in claim.entities),
-        claim.subject,
-        claim.field,
-    )
+    return [word for field in fields_of(memory) for word in field]
+
+
+def _telling(parts: Iterable[str]) -> list[str]:
     return [word for part in parts if part for word in words(part) if word not in STOP_WORDS]
 
 
@@ -179,4 +222,4 @@ def _names(memory: Memory) -> Iterable[str]:
     text = fold(" ".join((claim.what, claim.why, claim.how)))
     written = (match[0] for match in _NAME.finditer(text))
     declared = (each.name for each in claim.entities)
-    return [word for part in (*written, *declared) for word in words(part) if word not in STOP_WORDS]
+    return _telling((*written, *declared))

@@ -1,34 +1,43 @@
-"""The state of every row in arrays, so that scope and currency cost one pass before any ranking."""
+"""The state of every row in arrays, and masks over them that are kept level as long as they are asked for."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 
+from mnemo_mcp.index.arrays import Mask, grown
 from mnemo_mcp.memory import Instant, Memory, Period, Status
-
-Mask = npt.NDArray[np.bool_]
 
 _NEVER = np.iinfo(np.int64).max
 _LONG_AGO = np.iinfo(np.int64).min
+_MASKS = 24
+"""Masks kept: one byte a row each."""
 
 
 def milliseconds(at: Instant) -> int:
-    return round(datetime.fromisoformat(at).timestamp() * 1000)
+    """An instant as a number; before all time where there is none."""
+    return round(datetime.fromisoformat(at).timestamp() * 1000) if at else _LONG_AGO
 
 
-def _bounds(memory: Memory) -> tuple[int, int]:
-    """From when to when; a memory that was cut away whole ended before all time."""
-    if not memory.periods:
-        return _LONG_AGO, _LONG_AGO
-    end = memory.valid_to
-    return milliseconds(memory.valid_from), _NEVER if end is None else milliseconds(end)
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A mask, how it looks at one row, and between which instants it stays as it is."""
+
+    mask: Mask
+    rule: Callable[[int], bool]
+    since: int = _LONG_AGO
+    until: int = _NEVER
 
 
 class States:
-    """Project, kind and period of each row. Rows with several periods are looked at one by one."""
+    """Project, kind and period of each row. Masks must not be changed, and hold until the next `set`."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -40,38 +49,43 @@ class States:
         self._project = np.zeros(256, np.int32)
         self._kind = np.zeros(256, np.int32)
         self._codes: dict[str, int] = {}
-        self._pieces: dict[int, Memory] = {}
+        self._pieces: dict[int, Spans] = {}  # of rows with no period or several
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def set(self, row: int, memory: Memory) -> None:
         """Enter or renew a row; rows are entered in rising order."""
-        if row >= len(self._start):
-            self._grow()
-        self._size = max(self._size, row + 1)
-        self._start[row], self._end[row] = _bounds(memory)
-        self._dead[row] = memory.status(memory.valid_from) is Status.RETRACTED
+        self._make_room(row + 1)
+        self._start[row] = milliseconds(memory.valid_from)
+        self._end[row] = _NEVER if memory.valid_to is None else milliseconds(memory.valid_to)
+        self._dead[row] = memory.retracted or memory.erased or bool(memory.merged_into)
         self._known[row], self._changed[row] = milliseconds(memory.known_at), milliseconds(memory.changed_at)
         self._project[row] = self._code(memory.project)
         self._kind[row] = self._code(memory.claim.kind)
         self._pieces.pop(row, None)
-        if len(memory.periods) > 1:
-            self._pieces[row] = memory
+        if len(memory.periods) != 1:
+            self._pieces[row] = tuple(map(_span, memory.periods))
+        self._renew(row)
+
+    def start(self, row: int) -> int:
+        """From when on a row holds, in milliseconds."""
+        return int(self._start[row])
+
+    def known(self, row: int) -> int:
+        """When a row became known, in milliseconds."""
+        return int(self._known[row])
 
     def having(self, at: Instant, status: Status) -> Mask:
         """The rows that stand so at an instant."""
-        when, size = milliseconds(at), self._size
-        start, end, dead = self._start[:size], self._end[:size], self._dead[:size]
-        match status:
-            case Status.RETRACTED:
-                return dead.copy()
-            case Status.CURRENT:
-                found = ~dead & (start <= when) & (when < end)
-            case Status.FUTURE:
-                found = ~dead & (when < start)
-            case Status.CLOSED:
-                found = ~dead & (start <= when) & (end <= when)
-        for row, memory in self._pieces.items():
-            found[row] = memory.status(at) is status
-        return found
+        when = milliseconds(at)
+        for key, kept in self._kept.items():
+            if isinstance(key, tuple) and key[0] is status and kept.since <= when < kept.until:
+                self._kept.move_to_end(key)
+                return self._shown(kept.mask)
+        since, until = self._unchanged_around(when)
+        mask = self._standing(when, status)
+        return self._keep(
+            (status, when), _Kept(mask, lambda row: self._status(row, when) is status, since, until)
+        )
 
     def beginning(self, period: Period) -> Mask:
         """The rows that began to hold within a period."""
@@ -90,21 +104,93 @@ class States:
 
     def in_projects(self, projects: frozenset[str]) -> Mask:
         """The rows of these projects and those that belong to none."""
-        return self._among(self._project, projects | {""})
+        return self._among("_project", projects | {""})
 
     def of_kinds(self, kinds: frozenset[str]) -> Mask:
-        return self._among(self._kind, kinds)
+        return self._among("_kind", kinds)
 
-    def _among(self, column: npt.NDArray[np.int32], names: frozenset[str]) -> Mask:
+    def everything(self) -> Mask:
+        """All rows."""
+        kept = self._kept.get("everything")
+        if kept is not None:
+            return self._shown(kept.mask)
+        return self._keep("everything", _Kept(np.ones(self._size, np.bool_), lambda row: True))
+
+    def _among(self, column: str, names: frozenset[str]) -> Mask:
+        kept = self._kept.get((column, names))
+        if kept is not None:
+            self._kept.move_to_end((column, names))
+            return self._shown(kept.mask)
         codes = [self._codes[name] for name in names if name in self._codes]
-        return np.isin(column[: self._size], codes)
+        wanted = {self._code(name) for name in names}
+        mask = np.isin(getattr(self, column)[: self._size], codes)
+        return self._keep((column, names), _Kept(mask, lambda row: int(getattr(self, column)[row]) in wanted))
+
+    def _standing(self, when: int, status: Status) -> Mask:
+        start, end, dead = self._start[: self._size], self._end[: self._size], self._dead[: self._size]
+        match status:
+            case Status.RETRACTED:
+                return dead.copy()
+            case Status.CURRENT:
+                found = ~dead & (start <= when) & (when < end)
+            case Status.FUTURE:
+                found = ~dead & (when < start)
+            case Status.CLOSED:
+                found = ~dead & (start <= when) & (end <= when)
+        for row in self._pieces:
+            found[row] = self._status(row, when) is status
+        return found
+
+    def _status(self, row: int, when: int) -> Status:
+        if self._dead[row]:
+            return Status.RETRACTED
+        spans = self._pieces.get(row, ((self._start[row], self._end[row]),))
+        if any(start <= when < end for start, end in spans):
+            return Status.CURRENT
+        return Status.FUTURE if spans and when < spans[0][0] else Status.CLOSED
+
+    def _unchanged_around(self, when: int) -> tuple[int, int]:
+        """From when until when no row begins or ends to hold, around an instant."""
+        since, until = _LONG_AGO, _NEVER
+        pieces = [border for spans in self._pieces.values() for span in spans for border in span]
+        for borders in (self._start[: self._size], self._end[: self._size], np.array(pieces, np.int64)):
+            past = borders <= when
+            since = max(since, int(borders.max(initial=_LONG_AGO, where=past)))
+            until = min(until, int(borders.min(initial=_NEVER, where=~past)))
+        return since, until
+
+    def _keep(self, key: Hashable, kept: _Kept) -> Mask:
+        self._kept[key] = kept
+        if len(self._kept) > _MASKS:
+            self._kept.popitem(last=False)
+        return self._shown(kept.mask)
+
+    def _renew(self, row: int) -> None:
+        """Look at a row anew in every mask that is kept."""
+        borders = [*self._pieces.get(row, ()), (int(self._start[row]), int(self._end[row]))]
+        for key, kept in self._kept.items():
+            kept.mask = grown(kept.mask, row + 1)
+            kept.mask[row] = kept.rule(row)
+            if isinstance(key, tuple) and isinstance(key[0], Status):
+                for border in (border for span in borders for border in span):
+                    if border <= key[1]:
+                        kept.since = max(kept.since, border)
+                    else:
+                        kept.until = min(kept.until, border)
+
+    def _shown(self, mask: Mask) -> Mask:
+        shown = mask[: self._size]
+        shown.flags.writeable = False
+        return shown
 
     def _code(self, name: str) -> int:
         return self._codes.setdefault(name, len(self._codes))
 
-    def _grow(self) -> None:
+    def _make_room(self, size: int) -> None:
+        self._size = max(self._size, size)
         for name in ("_start", "_end", "_dead", "_known", "_changed", "_project", "_kind"):
-            old = getattr(self, name)
-            fresh = np.zeros(2 * len(old), old.dtype)
-            fresh[: len(old)] = old
-            setattr(self, name, fresh)
+            setattr(self, name, grown(getattr(self, name), size))
+
+
+def _span(period: Period) -> tuple[int, int]:
+    return milliseconds(period.start), _NEVER if period.end is None else milliseconds(period.end)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mnemo_mcp.index.profile import ProfileIndex
-from mnemo_mcp.index.states import Mask
+from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.recall.question import Question
 
 Floats = npt.NDArray[np.float32]

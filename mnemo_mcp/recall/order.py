@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mnemo_mcp.index.profile import ProfileIndex
-from mnemo_mcp.index.states import Mask
+from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.memory import Memory, Status
 from mnemo_mcp.ranks import fuse
 from mnemo_mcp.recall.answer import RecalledMemory

@@ -11,7 +11,7 @@ import numpy as np
 from mnemo_mcp.errors import ModelError
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import ProfileIndex, Scope
-from mnemo_mcp.index.states import Mask
+from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant, Memory, Status, instant, moment
 from mnemo_mcp.models.registry import EncoderPair
@@ -168,8 +168,7 @@ class Recaller:
         if ask.known_at is None:
             return _View(masks)
         known = index.states.known_by(ask.known_at)
-        for mask in masks.values():
-            mask &= known
+        masks = {status: mask & known for status, mask in masks.items()}
         states: dict[int, Memory] = {}
         for row in index.states.changed_after(ask.known_at):
             then = self._versions.by(index.memories[row], ask.known_at)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mnemo_mcp.index.profile import ProfileIndex, indexed_words
-from mnemo_mcp.index.states import Mask
+from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.recall.channels import Scores
 from mnemo_mcp.recall.question import Question, names_one_thing
 from mnemo_mcp.settings import Floor, Recall
