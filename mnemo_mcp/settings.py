@@ -21,7 +21,7 @@ class Encoders:
 
     `onnx` describes further encoders by name, see `models.options.OnnxOptions`: `path`, `tokenizer`,
     `pooling`, `dims`, `truncate_dims`, `max_tokens`, `query_prefix`, `document_prefix`, `bos_id`, `eos_id`,
-    `normalise`, `sha256`; `endpoint` those behind an address, see `models.endpoint.EndpointOptions`.
+    `normalise`, `sha256`; `endpoint` those behind an address, see `models.embeddings.EndpointOptions`.
     """
 
     english: str = "minilm-l6-v2-int8"
@@ -118,6 +118,45 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageWeights:
+    """What each trace of a memory in an answer counts for (standing/scorer.py), and two cuts.
+
+    From `used_from` on it was used, below `unused_below` it surely was not; nothing is said in between.
+    """
+
+    base: float
+    share: float
+    mass: float
+    exact: float
+    told: float
+    meaning: float
+    lift: float
+    used_from: float
+    unused_below: float
+
+
+USAGE: Mapping[str, UsageWeights] = {
+    "minilm-l6-v2-int8": UsageWeights(-2.61, 2.77, 2.40, 2.35, 0.50, 1.34, 1.34, 0.70, 0.20),
+    "use-m3": UsageWeights(-2.88, 2.86, 2.77, 2.03, 0.70, 2.08, 1.34, 0.72, 0.12),
+}
+USAGE_WORDS = UsageWeights(-2.39, 3.52, 3.65, 2.13, 0.53, 0.0, 0.0, 0.72, 0.20)
+"""Fitted by `bench/usage_weights.py` to two thirds of tests/data/usage.jsonl; words alone count where no
+encoder is ready, or one that nobody measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """When a memory that hooks showed in vain is shown no more, and how it is judged."""
+
+    misses: int = 6  # so many sure misses
+    days: float = 30.0  # within so many days, without a use
+    door_turns: int = 10  # answered turns after which what a session was opened with counts as missed
+    decided_used: float = 0.08  # a decisions model: from this probability on it was used
+    decided_unused: float = 0.03  # and below this one it surely was not
+    uncalibrated_may_mute: bool = False  # models that give no calibrated probabilities
+
+
+@dataclass(frozen=True, slots=True)
 class Daemon:
     """The life of the resident process."""
 
@@ -139,6 +178,7 @@ class Settings:
     budgets: Budgets = field(default_factory=Budgets)
     recall: Recall = field(default_factory=Recall)
     models: Models = field(default_factory=Models)
+    usage: Usage = field(default_factory=Usage)
     daemon: Daemon = field(default_factory=Daemon)
 
     @property
