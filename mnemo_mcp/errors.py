@@ -50,12 +50,8 @@ class ModelError(MnemoError):
     """An encoder or model is missing or does not answer."""
 
 
-class ModelUnreachable(ModelError):
-    """A model behind an address does not answer at the moment; it is asked again later."""
-
-
 class EndpointError(ModelError):
-    """A language model was not asked or gave no usable answer. What follows is told by the class."""
+    """A model behind an address was not asked or gave no usable answer. What follows is told by the class."""
 
     kind = "trouble"  # as it is kept on disk
     lasting = False  # it stays so until somebody changes the settings or the server

@@ -15,6 +15,8 @@ from mnemo_mcp.errors import ModelError, StoreDamaged, StoreError
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Episode
+from mnemo_mcp.models.embeddings import EndpointEncoder
+from mnemo_mcp.models.encoder import Encoder
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import RecalledEpisode
 from mnemo_mcp.recall.channels import Meaning
@@ -30,6 +32,8 @@ from mnemo_mcp.settings import Settings
 _log = logging.getLogger("mnemo")
 
 _FRESH = 8  # memories embedded in an answer's way, about 20 ms each
+_FRESH_SECONDS = 0.2  # a batch embedded in the background may be in the way for so long
+_FAREWELL_SECONDS = 5.0  # for a batch that is out at another machine
 _BACKLOG = 64  # vectors; with more to be made an answer waits for none of them and says so
 _BATCH = 64
 _PASSAGES = 3
@@ -51,7 +55,8 @@ class Upkeep:
         self._projection: Projection | None = None
         self._relay: Relay | None = None
         self._level: tuple[object, ...] | None = None  # what the tables reflected when last all was carried
-        self._embed_lock = threading.Lock()
+        self._embedding_now: dict[str, threading.Lock] = {}
+        self._unembedded: dict[str, str] = {}  # why an encoder gave no vectors last time
         self._opening = threading.RLock()
         self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
         self._problem = self._told = ""
@@ -63,18 +68,28 @@ class Upkeep:
             while self.embed(_BATCH):
                 pass
         elif self._lacking() <= _BACKLOG:
-            self.embed(_FRESH)
+            for encoder in self._encoders.ready_encoders():
+                if not isinstance(encoder, EndpointEncoder):  # nobody waits for what another machine does
+                    self._embed(encoder, _FRESH, _FRESH_SECONDS)
 
     def embed(self, most: int = _BATCH) -> int:
         """Give up to `most` memories of each profile the vectors they lack; how many were given."""
-        given = 0
-        with self._embed_lock:
-            for encoder in self._encoders.ready_encoders():
-                try:
-                    given += self._index.embed(encoder, self._embedding.stored, most)
-                except ModelError as error:
-                    self._problem = str(error)
-        return given
+        return sum(self._embed(encoder, most) for encoder in self._encoders.ready_encoders())
+
+    def _embed(self, encoder: Encoder, most: int, patience: float = -1) -> int:
+        """As `embed` with one encoder; nothing where it is at work longer than `patience` (-1: no limit)."""
+        lock = self._embedding_now.setdefault(encoder.id, threading.Lock())
+        if not lock.acquire(timeout=patience):
+            return 0
+        try:
+            given = self._index.embed(encoder, self._embedding.stored, most)
+            self._unembedded.pop(encoder.id, None)
+            return given
+        except ModelError as error:
+            self._unembedded[encoder.id] = str(error)
+            return 0
+        finally:
+            lock.release()
 
     def relay(self) -> int:
         """Carry the next batch to the search tables; how many rows were carried."""
@@ -160,11 +175,15 @@ class Upkeep:
 
     def problems(self) -> list[str]:
         relay = self._relay.problem if self._relay else ""
-        return [problem for problem in (self._problem, relay) if problem]
+        found = (self._problem, *self._unembedded.values(), relay)
+        return [problem for problem in dict.fromkeys(found) if problem]
 
     def close(self) -> None:
         self._ending.set()
-        with self._carrying, self._embed_lock:
+        for lock in list(self._embedding_now.values()):
+            if lock.acquire(timeout=_FAREWELL_SECONDS):  # who is embedding ends with its batch
+                lock.release()
+        with self._carrying:
             self._projection = self._relay = None
 
     def _tables(self) -> tuple[Projection, Relay]:

@@ -10,6 +10,7 @@ from typing import Any
 from mnemo_mcp.errors import SettingsError
 from mnemo_mcp.memory import identity
 from mnemo_mcp.models.files import VOCABULARY, VOCABULARY_SHA256, checked, package_folder
+from mnemo_mcp.models.tables import check_table
 from mnemo_mcp.settings import expanded
 
 MINILM = "minilm-l6-v2-int8"
@@ -68,13 +69,7 @@ def minilm() -> OnnxOptions:
 def from_settings(name: str, table: Mapping[str, Any]) -> OnnxOptions:
     """The options of `[encoders.onnx.<name>]`. Raises `SettingsError` for what cannot be meant."""
     where = f"encoders.onnx.{name}"
-    known = {each.name for each in fields(OnnxOptions)}
-    for key, value in table.items():
-        if key not in known:
-            raise SettingsError(
-                f"{where}: unknown setting {key!r}.", f"Known are {', '.join(sorted(known))}."
-            )
-        _check(f"{where}.{key}", _TYPES[key], value)
+    check_table(where, table, _TYPES)
     if "path" not in table:
         raise SettingsError(f"{where} has no path.", "Set `path` to the .onnx file of the model.")
     path = _file(f"{where}.path", table["path"])
@@ -100,22 +95,6 @@ _TYPES: Mapping[str, type] = {
     "normalise": bool,
     "sha256": Mapping,
 }
-_IN_WORDS: Mapping[type, str] = {
-    str: "a text",
-    int: "a whole number that is not negative",
-    bool: "true or false",
-    Mapping: "a table of digests by file name",
-}
-
-
-def _check(where: str, wanted: type, value: Any) -> None:
-    fits = isinstance(value, wanted)
-    if wanted is int:
-        fits = type(value) is int and value >= 0
-    if wanted is Mapping:
-        fits = fits and all(type(digest) is str and Path(name).name == name for name, digest in value.items())
-    if not fits:
-        raise SettingsError(f"{where} is {value!r}.", f"It takes {_IN_WORDS[wanted]}.")
 
 
 def _file(where: str, text: str) -> Path:

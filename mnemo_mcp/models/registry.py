@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from mnemo_mcp.errors import ModelError, SettingsError
+from mnemo_mcp.models import embeddings
 from mnemo_mcp.models.cut import cut_question
 from mnemo_mcp.models.encoder import Encoder
 from mnemo_mcp.models.language import is_english
@@ -102,11 +103,14 @@ def _maker(name: str, settings: Encoders) -> Make:
     }
     if name in packaged:
         return packaged[name]
-    if name not in settings.onnx:
-        known = ", ".join([*packaged, *settings.onnx, OFF])
-        raise SettingsError(f"There is no encoder {name!r}.", f"Known are {known}.")
-    options = from_settings(name, settings.onnx[name])
-    return lambda: OnnxEncoder(name, options)
+    if name in settings.onnx:
+        options = from_settings(name, settings.onnx[name])
+        return lambda: OnnxEncoder(name, options)
+    if name in settings.endpoint:
+        address = embeddings.from_settings(name, settings.endpoint[name])
+        return lambda: embeddings.EndpointEncoder(name, address)
+    known = ", ".join([*packaged, *settings.onnx, *settings.endpoint, OFF])
+    raise SettingsError(f"There is no encoder {name!r}.", f"Known are {known}.")
 
 
 def _one_thread() -> None:

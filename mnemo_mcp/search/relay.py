@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mnemo_mcp.errors import MnemoError, ModelError, StoreDamaged, StoreError
+from mnemo_mcp.errors import EndpointError, MnemoError, ModelError, StoreDamaged, StoreError
 from mnemo_mcp.ledger.fold import fold
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Episode
@@ -166,8 +166,15 @@ class Relay:
         return rows, self._vectors(rows, encoders)
 
     def _vectors(self, rows: Sequence[Row], encoders: Sequence[Encoder]) -> dict[str, Matrix]:
+        """Vectors of an encoder behind an address that does not answer are left to be filled in later."""
         texts = [row.embedded for row in rows]
-        return {encoder.id: self._embedding.get(encoder, texts) for encoder in encoders} if texts else {}
+        vectors: dict[str, Matrix] = {}
+        for encoder in encoders if texts else ():
+            try:
+                vectors[encoder.id] = self._embedding.get(encoder, texts)
+            except EndpointError as error:
+                self._problems.append(str(error))
+        return vectors
 
     def _put(self, table: Table, rows: Sequence[Row], vectors: Mapping[str, Matrix], reached: int) -> None:
         self._projection.put(table, rows, vectors, reached)
@@ -183,6 +190,8 @@ class Relay:
                 rows = self._rows(table, self._projection.lacking(table, encoder.id, most))
                 if rows:
                     ready, vectors = self._embedded(rows, encoders)
+                    if encoder.id not in vectors:
+                        continue
                     if ready:
                         self._put(table, ready, vectors, self._projection.place(table))
                     return len(ready)
