@@ -1,0 +1,225 @@
+"""Files of other programs: read whole, replaced whole by one rename, their first state kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mnemo_mcp.clients.doubt import Doubt
+from mnemo_mcp.errors import Refused
+
+_ATTEMPTS = 20
+_PAUSE_SECONDS = 0.02  # longer after each attempt that another program has crossed
+_QUIET_SECONDS = 0.3  # for so long nobody else may have written before a race counts as over
+_BOM = "\ufeff"
+
+Edit = Callable[[str | None, str | None], str | None]
+"""From the text of a file (None: there is none), and the text before mnemo came, to the new text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an edit does to one file."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+
+
+class Backups:
+    """What files were before mnemo touched them, in a folder of its own.
+
+    `first` is never overwritten. `last` is the state before the present entries, until they are taken away.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, path: Path, content: bytes | None) -> None:
+        """Note the state of a file that holds nothing of ours."""
+        first = self._place(path, "first")
+        if _noted(first) is None:
+            self._note(path, first, content)
+        self._note(path, self._place(path, "last"), content)
+
+    def last(self, path: Path) -> bytes | None:
+        """The state before the present entries; None for no file, or for a state nobody noted."""
+        noted = _noted(self._place(path, "last"))
+        return noted[0] if noted else None
+
+    def done(self, path: Path) -> None:
+        """Nothing of ours is left in a file; if it is gone, folders that were made for it go too."""
+        kept, absent = _spellings(self._place(path, "last"))
+        if absent.exists() and not path.exists():
+            for folder in absent.read_text("utf-8").splitlines():
+                with contextlib.suppress(OSError):  # somebody else has put something in
+                    Path(folder).rmdir()
+        for each in (kept, absent):
+            each.unlink(missing_ok=True)
+
+    def first(self, path: Path) -> Path:
+        """Where the first state of a file is kept."""
+        return self._place(path, "first")
+
+    def _place(self, path: Path, state: str) -> Path:
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+        return self._folder / f"{name}-{state}-{path.name}"
+
+    def _note(self, path: Path, place: Path, content: bytes | None) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept, absent = _spellings(place)
+        if content is None:
+            missing = "\n".join(str(each) for each in path.parents if not each.exists())
+            write(absent, missing.encode("utf-8", "surrogateescape"), 0o600)
+            kept.unlink(missing_ok=True)
+        else:
+            write(kept, content, 0o600)
+            absent.unlink(missing_ok=True)
+
+
+def change(path: Path, edit: Edit, backups: Backups) -> Change:
+    """What `edit` would do to the file at `path` as it is now; nothing is written."""
+    target = resolved(path)
+    before = content_of(target)
+    return Change(target, before, _edited(target, before, edit, backups))
+
+
+def apply(path: Path, edit: Edit, holds: Callable[[str | None], bool], backups: Backups) -> Change | None:
+    """Carry an edit out; None where there was nothing to do. `holds` tells whether a text has entries of ours.
+
+    Another program's change in between is never lost: the edit is made anew on what it wrote, and once more
+    looked after when it has become quiet. Raises `Refused` where it does not.
+    """
+    target = resolved(path)
+    made: Change | None = None
+    raced = False
+    for attempt in range(_ATTEMPTS):
+        before = content_of(target)
+        after = _edited(target, before, edit, backups)
+        if after == before:
+            if not raced:
+                _account(target, after, holds, backups)
+                return made
+            raced = False
+            time.sleep(_QUIET_SECONDS)
+            continue
+        if not holds(decoded(before)[0]):
+            backups.keep(target, before)
+        raced = raced or made is not None
+        if replace(target, before, after):
+            made = made or Change(target, before, after)
+        else:
+            raced = True
+            time.sleep(_PAUSE_SECONDS * attempt)
+    raise Refused(
+        f"{target} is changed by another program all the time, so mnemo could not change it safely.",
+        "Close the client, then run this again.",
+    )
+
+
+def _account(
+    target: Path, content: bytes | None, holds: Callable[[str | None], bool], backups: Backups
+) -> None:
+    if not holds(decoded(content)[0]):
+        backups.done(target)
+
+
+def _edited(target: Path, before: bytes | None, edit: Edit, backups: Backups) -> bytes | None:
+    try:
+        text, mark = decoded(before)
+        original = decoded(backups.last(target))[0]
+        changed = edit(text, original)
+    except Doubt as doubt:
+        raise doubt.in_file(target) from None
+    return before if changed == text else None if changed is None else (mark + changed).encode()
+
+
+def decoded(content: bytes | None) -> tuple[str | None, str]:
+    """A file's text, and the byte order mark before it, if there is one."""
+    if content is None:
+        return None, ""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Doubt("it is not in UTF-8.", line, "Save it in UTF-8, then run this again.") from None
+    return (text[1:], _BOM) if text.startswith(_BOM) else (text, "")
+
+
+def resolved(path: Path) -> Path:
+    """The file that is meant: links followed, so that they stay links."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        raise Refused(f"{path} is a link that leads nowhere.", "Remove it, then run this again.") from None
+
+
+def content_of(path: Path) -> bytes | None:
+    """What a file holds, None where there is none. Raises `Refused` where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(
+            f"{path} cannot be read: {error.strerror}.", "Mend that, then run this again."
+        ) from None
+
+
+def replace(path: Path, before: bytes | None, after: bytes | None) -> bool:
+    """Put `after` in the place of `before` (None: no file), whole or not at all.
+
+    False, with nothing changed, if the file holds something else by now.
+    """
+    if after is None:
+        if content_of(path) != before:
+            return False
+        path.unlink()
+        return True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o7777 if before is not None else 0o600
+        return write(path, after, mode, lambda: content_of(path) == before)
+    except OSError as error:
+        raise Refused(
+            f"{path} cannot be written: {error.strerror}. It is as it was.", "Mend that, then run this again."
+        ) from None
+
+
+def write(path: Path, content: bytes, mode: int, still: Callable[[], bool] = lambda: True) -> bool:
+    """Write a file by a rename in its own folder, on disk when this returns, if it is `still` wanted then."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.mnemo-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        if not still():
+            return False
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not every file system can sync a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    return True
+
+
+def _spellings(place: Path) -> tuple[Path, Path]:
+    """Where a state is noted: its bytes, or that there was no file."""
+    return place, place.with_name(f"{place.name}.absent")
+
+
+def _noted(place: Path) -> tuple[bytes | None] | None:
+    kept, absent = _spellings(place)
+    if kept.exists():
+        return (kept.read_bytes(),)
+    return (None,) if absent.exists() else None
