@@ -21,13 +21,15 @@ class Encoders:
 
     `onnx` describes further encoders by name, see `models.options.OnnxOptions`: `path`, `tokenizer`,
     `pooling`, `dims`, `truncate_dims`, `max_tokens`, `query_prefix`, `document_prefix`, `bos_id`, `eos_id`,
-    `normalise`, `sha256`; `endpoint` those behind an address, see `models.embeddings.EndpointOptions`.
+    `normalise`, `sha256`, and where it is fetched from, see `models.catalogue`; `endpoint` those behind an
+    address, see `models.embeddings.EndpointOptions`. `hub` is where `mnemo model fetch` fetches from.
     """
 
     english: str = "minilm-l6-v2-int8"
     other: str = "use-m3"
     onnx: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     endpoint: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    hub: str = "https://huggingface.co"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,10 @@ class Settings:
     @property
     def search(self) -> Path:
         return self.home / "search"
+
+    @property
+    def model_files(self) -> Path:
+        return self.home / "models"
 
     @property
     def run(self) -> Path:
