@@ -63,7 +63,7 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.zone = zone_named(settings.zone)
-        self.encoders = EncoderPair(settings.encoders)
+        self.encoders = EncoderPair(settings.encoders, settings.model_files)
         self._ownership = None if owned else Ownership(settings.home)
         try:
             self.store = Store(settings.database, clock())

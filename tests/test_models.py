@@ -419,8 +419,8 @@ def test_the_encoder_loaded_first_serves_while_the_other_loads(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("encoders_set", "said"),
     [
-        (Encoders(english="bert"), "minilm-l6-v2-int8, use-m3, off"),
-        (Encoders(other="tiny", onnx={"small": {"path": "/a"}}), "use-m3, small, off"),
+        (Encoders(english="bert"), "minilm-l6-v2-int8, use-m3, embeddinggemma-2, off"),
+        (Encoders(other="tiny", onnx={"small": {"path": "/a"}}), "use-m3, small, embeddinggemma-2, off"),
         (Encoders(other="tiny", onnx={"tiny": {}}), "has no path"),
         (Encoders(other="tiny", onnx={"tiny": {"path": "model.onnx"}}), "not an absolute path"),
         (Encoders(other="tiny", onnx={"tiny": {"path": "/a", "poling": "cls"}}), "unknown setting 'poling'"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from mnemo_mcp.errors import SettingsError
 from mnemo_mcp.memory import identity
+from mnemo_mcp.models.catalogue import SOURCE, hub_model, place
 from mnemo_mcp.models.files import VOCABULARY, VOCABULARY_SHA256, checked, package_folder
 from mnemo_mcp.models.tables import check_table
 from mnemo_mcp.settings import expanded
@@ -66,19 +67,29 @@ def minilm() -> OnnxOptions:
     )
 
 
-def from_settings(name: str, table: Mapping[str, Any]) -> OnnxOptions:
-    """The options of `[encoders.onnx.<name>]`. Raises `SettingsError` for what cannot be meant."""
+def from_settings(name: str, table: Mapping[str, Any], folder: Path | None = None) -> OnnxOptions:
+    """The options of `[encoders.onnx.<name>]`; relative paths are in the model's own part of `folder`.
+
+    Raises `SettingsError` for what cannot be meant.
+    """
     where = f"encoders.onnx.{name}"
     check_table(where, table, _TYPES)
     if "path" not in table:
         raise SettingsError(f"{where} has no path.", "Set `path` to the .onnx file of the model.")
-    path = _file(f"{where}.path", table["path"])
+    path = _file(f"{where}.path", table["path"], name, folder)
     tokenizer = (
-        _file(f"{where}.tokenizer", table["tokenizer"])
+        _file(f"{where}.tokenizer", table["tokenizer"], name, folder)
         if "tokenizer" in table
         else path.with_name("tokenizer.json")
     )
-    return OnnxOptions(**{**table, "path": path, "tokenizer": tokenizer})
+    given = {key: value for key, value in table.items() if key not in SOURCE}
+    digests: dict[str, str] = {}
+    if folder and (source := hub_model(name, table)):
+        lying = {place(folder, name, each.path): each.sha256 for each in source.files}
+        digests = {file.name: digest for file, digest in lying.items() if file.parent == path.parent}
+        digests |= {tokenizer.name: lying[tokenizer]} if tokenizer in lying else {}
+    digests |= table.get("sha256", {})
+    return OnnxOptions(**{**given, "path": path, "tokenizer": tokenizer, "sha256": digests})
 
 
 _TYPES: Mapping[str, type] = {
@@ -94,11 +105,16 @@ _TYPES: Mapping[str, type] = {
     "eos_id": int,
     "normalise": bool,
     "sha256": Mapping,
+    "repo": str,
+    "revision": str,
+    "files": list,
 }
 
 
-def _file(where: str, text: str) -> Path:
+def _file(where: str, text: str, name: str, folder: Path | None) -> Path:
     path = expanded(text)
-    if not path.is_absolute():
+    if path.is_absolute():
+        return path
+    if folder is None:
         raise SettingsError(f"{where} is {text!r}, which is not an absolute path.", "Begin it with / or ~.")
-    return path
+    return place(folder, name, text)

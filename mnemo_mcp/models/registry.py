@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from mnemo_mcp.errors import ModelError, SettingsError
 from mnemo_mcp.models import embeddings
+from mnemo_mcp.models.catalogue import KNOWN, described
 from mnemo_mcp.models.cut import cut_question
 from mnemo_mcp.models.encoder import Encoder
 from mnemo_mcp.models.language import is_english
@@ -27,9 +29,10 @@ class EncoderPair:
     Raises `SettingsError` for a name that is not known; whether the models are there, `load` finds out.
     """
 
-    def __init__(self, settings: Encoders) -> None:
+    def __init__(self, settings: Encoders, folder: Path | None = None) -> None:
+        """`folder` holds the models that were fetched, each in a folder of its name."""
         self._english, self._other = settings.english, settings.other
-        self._make = {name: _maker(name, settings) for name in self._wanted()}
+        self._make = {name: _maker(name, settings, folder) for name in self._wanted()}
         self._loaded: Mapping[str, Encoder] = {}
         self._failed: Mapping[str, ModelError] = {}
         self._lock = threading.Lock()
@@ -96,20 +99,22 @@ class EncoderPair:
         return [name for name in dict.fromkeys((self._english, self._other)) if name != OFF]
 
 
-def _maker(name: str, settings: Encoders) -> Make:
-    packaged: dict[str, Make] = {
-        MINILM: lambda: OnnxEncoder(MINILM, minilm(), fixed_id=True),
-        USE: UseEncoder,
-    }
-    if name in packaged:
-        return packaged[name]
-    if name in settings.onnx:
-        options = from_settings(name, settings.onnx[name])
+PACKAGED: Mapping[str, Make] = {
+    MINILM: lambda: OnnxEncoder(MINILM, minilm(), fixed_id=True),
+    USE: UseEncoder,
+}
+
+
+def _maker(name: str, settings: Encoders, folder: Path | None) -> Make:
+    if name in PACKAGED:
+        return PACKAGED[name]
+    if (table := described(name, settings.onnx)) is not None:
+        options = from_settings(name, table, folder)
         return lambda: OnnxEncoder(name, options)
     if name in settings.endpoint:
         address = embeddings.from_settings(name, settings.endpoint[name])
         return lambda: embeddings.EndpointEncoder(name, address)
-    known = ", ".join([*packaged, *settings.onnx, *settings.endpoint, OFF])
+    known = ", ".join([*PACKAGED, *settings.onnx, *settings.endpoint, *KNOWN, OFF])
     raise SettingsError(f"There is no encoder {name!r}.", f"Known are {known}.")
 
 

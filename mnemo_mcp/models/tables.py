@@ -13,6 +13,7 @@ _IN_WORDS: Mapping[type, str] = {
     int: "a whole number that is not negative",
     float: "a number above zero",
     bool: "true or false",
+    list: "a list",
     Mapping: "a table of digests by file name",
 }
 
