@@ -170,7 +170,6 @@ _CONNECTIONS = ""
 # `asked` counts how often a task was asked for, so that one asked for again while it runs is not lost.
 _QUEUE = """
 ALTER TABLE work ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
-ALTER TABLE work ADD COLUMN claimed_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE work ADD COLUMN claimed_until TEXT NOT NULL DEFAULT '';
 ALTER TABLE work ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
 CREATE INDEX work_by_due ON work (kind, due_at);

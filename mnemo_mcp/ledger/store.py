@@ -7,7 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 from mnemo_mcp.ledger.accounts import Accounts
+from mnemo_mcp.ledger.calls import Calls
 from mnemo_mcp.ledger.database import BUSY_SECONDS, Connection, Database
+from mnemo_mcp.ledger.endpoints import Endpoints
 from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.episodes import Episodes
 from mnemo_mcp.ledger.truth import Truth
@@ -25,6 +27,8 @@ class Store:
         self.episodes = Episodes(self.database)
         self.accounts = Accounts(self.database)
         self.work = Work(self.database)
+        self.calls = Calls(self.database)
+        self.endpoints = Endpoints(self.database)
         self.vectors = Vectors(self.database)
 
     def write(self) -> AbstractContextManager[Connection]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mnemo_mcp.errors import LedgerConflict, NotFound, Refused
+from mnemo_mcp.ledger.calls import forget_calls
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.fold import field_key, fold, memory_of, state_bytes
@@ -81,6 +82,7 @@ class Truth:
                 if row.operation is Operation.ERASE:
                     tx.execute("UPDATE ledger SET body = '{}' WHERE memory = ?", (row.memory,))
                     tx.execute("UPDATE episodes SET text = '' WHERE id = ?", (row.memory,))
+                    forget_calls(tx, row.memory)
         for about, seq in touched.items():
             self._refold(tx, about, seq)
         return new
