@@ -166,7 +166,18 @@ CREATE TABLE upgrades (
 {_protect("episodes", _EPISODES, "text", "", "id")}
 """
 
-_CONNECTIONS = ""
+_CONNECTIONS = """
+CREATE TABLE connections (
+    one TEXT NOT NULL,
+    other TEXT NOT NULL CHECK (one < other),
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    weight REAL NOT NULL,
+    touched_at TEXT NOT NULL,
+    PRIMARY KEY (one, other)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX connections_by_other ON connections (other);
+CREATE INDEX connections_by_profile ON connections (profile);
+"""
 # `asked` counts how often a task was asked for, so that one asked for again while it runs is not lost.
 _QUEUE = """
 ALTER TABLE work ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';

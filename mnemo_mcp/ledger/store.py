@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mnemo_mcp.ledger.accounts import Accounts
 from mnemo_mcp.ledger.calls import Calls
+from mnemo_mcp.ledger.connections import Connections
 from mnemo_mcp.ledger.database import BUSY_SECONDS, Connection, Database
 from mnemo_mcp.ledger.endpoints import Endpoints
 from mnemo_mcp.ledger.entities import Entities
@@ -30,6 +31,7 @@ class Store:
         self.calls = Calls(self.database)
         self.endpoints = Endpoints(self.database)
         self.vectors = Vectors(self.database)
+        self.connections = Connections(self.database)
 
     def write(self) -> AbstractContextManager[Connection]:
         return self.database.write()
