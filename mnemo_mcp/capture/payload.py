@@ -19,12 +19,16 @@ _MACHINE_TAGS = (
     "turn_aborted",
 )
 _MACHINE_MARK = "[SYSTEM NOTIFICATION"
+_YEARS = 1e9  # seconds; longer than any session has been waited for
 _SLASH_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """One call of a hook. Texts are cleaned; `turn` is the client's own id of the turn, "" without one."""
+    """One call of a hook. Texts are cleaned; `turn` is the client's own id of the turn, "" without one.
+
+    `idle_seconds` is how long ago the session that goes on was last answered, where the client tells it.
+    """
 
     client: str
     moment: str
@@ -37,6 +41,7 @@ class HookCall:
     answer: str
     transcript: str
     subagent: bool
+    idle_seconds: float | None = None
 
 
 def read_call(client: str, moment: str, raw: bytes) -> HookCall | None:
@@ -60,6 +65,7 @@ def read_call(client: str, moment: str, raw: bytes) -> HookCall | None:
         answer=_text(given, "last_assistant_message"),
         transcript=_text(given, "transcript_path"),
         subagent=bool(given.get("agent_id")),
+        idle_seconds=_seconds(given.get("seconds_since_last_response")),
     )
 
 
@@ -79,6 +85,11 @@ def is_notice(prompt: str) -> bool:
 def is_command(prompt: str) -> bool:
     """Whether it is a slash command of the client."""
     return bool(_SLASH_COMMAND.match(prompt.strip()))
+
+
+def _seconds(value: Any) -> float | None:
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _YEARS
+    return float(value) if usable else None
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, timedelta, tzinfo
+from typing import Any
 
 from mnemo_mcp.capture.payload import HookCall, is_command, is_notice
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import Scope
 from mnemo_mcp.inject.render import Block, Count, block
-from mnemo_mcp.ledger.accounts import Injection
+from mnemo_mcp.inject.sessions import enter
+from mnemo_mcp.ledger.accounts import Heard, Injection
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant, Kind, Memory, Role, Status, instant, moment
@@ -22,6 +24,9 @@ from mnemo_mcp.times import Clock
 _STANDING = (Kind.PREFERENCE, Kind.DECISION, Kind.STATE)
 _MOST_AT_OPENING = 12
 _MOST_BEFORE_MESSAGE = 5
+_NAMED = 12  # ids an account names of what was withheld for one reason
+
+NOTHING = "nothing relevant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,15 @@ class Occasion:
     @property
     def projects(self) -> frozenset[str]:
         return frozenset({self.project})
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What might be told, best first; how many others are not sure enough; what the account is to hold."""
+
+    memories: tuple[Memory, ...] = ()
+    weak: int = 0
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Injector:
@@ -64,28 +78,27 @@ class Injector:
 
     def session_open(self, call: HookCall, occasion: Occasion) -> str:
         """What a colleague would say at the door: standing decisions, preferences, states still true."""
-        standing = self._standing(occasion)
+        standing = Candidates(tuple(self._standing(occasion)), detail={"source": call.source})
         with self._store.write() as tx:
-            accounts = self._store.accounts
-            accounts.open_session(
-                tx, occasion.profile, call.session, call.client, occasion.project, occasion.now
-            )
-            if call.source in ("compact", "clear"):
-                accounts.forget_shown(tx, occasion.profile, call.session)
+            enter(self._store.accounts, tx, call, occasion.profile, occasion.project, occasion.now)
             return self._say(tx, call, occasion, standing, "nothing stands for this project")
 
     def pre_message(self, call: HookCall, occasion: Occasion) -> str:
         """What the prompt asks about, where it is surely relevant; else nothing."""
         if call.prompt is None or not call.prompt.strip():
             return ""
-        if silence := _no_question(call):
-            self._note_silence(call, occasion, silence)
-            return ""
-        found = self._relevant(call.prompt, occasion)
+        silence = _no_question(call)
+        found = Candidates() if silence else self._relevant(call.prompt, occasion)
         with self._store.write() as tx:
-            return self._say(tx, call, occasion, found, "nothing relevant")
+            self._store.accounts.open_session(
+                tx, occasion.profile, call.session, call.client, occasion.project, occasion.now
+            )
+            if silence:
+                self._record(tx, call, occasion, Block("", 0, ()), silence, {})
+                return ""
+            return self._say(tx, call, occasion, found, "nothing surely relevant" if found.weak else NOTHING)
 
-    def _relevant(self, prompt: str, occasion: Occasion) -> list[Memory]:
+    def _relevant(self, prompt: str, occasion: Occasion) -> Candidates:
         ask = Ask(
             prompt,
             occasion.profile,
@@ -96,8 +109,14 @@ class Injector:
             episodes=False,
             zone=occasion.zone,
         )
-        found = [each.memory for each in self._recaller.answer(ask).memories if each.sure]
-        return [memory for memory in found if self._tellable(memory, occasion)]
+        answer = self._recaller.answer(ask).memories
+        sure = [each for each in answer if each.sure and self._tellable(each.memory, occasion)]
+        detail = {
+            "found": {
+                each.memory.id: {"score": round(each.score, 4), "ranks": dict(each.ranks)} for each in sure
+            }
+        }
+        return Candidates(tuple(each.memory for each in sure), len(answer) - len(sure), detail)
 
     def _standing(self, occasion: Occasion) -> list[Memory]:
         index = self._index.profile(occasion.profile)
@@ -114,7 +133,7 @@ class Injector:
         memories.sort(
             key=lambda each: (not (each.id in kept and kept[each.id].keep), _STANDING.index(each.claim.kind))
         )
-        return memories[: 4 * _MOST_AT_OPENING]
+        return memories
 
     def _tellable(self, memory: Memory, occasion: Occasion) -> bool:
         """A state grows old: after its life span it is told only when somebody asks."""
@@ -124,14 +143,11 @@ class Injector:
         return memory.valid_from >= instant(oldest)
 
     def _say(
-        self, tx: Connection, call: HookCall, occasion: Occasion, memories: Sequence[Memory], nothing: str
+        self, tx: Connection, call: HookCall, occasion: Occasion, found: Candidates, nothing: str
     ) -> str:
         accounts = self._store.accounts
-        shown = accounts.shown(tx, occasion.profile, call.session)
-        fresh = [
-            each for each in memories if each.id not in shown and not self._said_here(each, call.session)
-        ]
         most = _MOST_AT_OPENING if call.moment == "session-open" else _MOST_BEFORE_MESSAGE
+        fresh, withheld = self._fresh(tx, call, occasion, found.memories, most)
         left = self._budgets.session_tokens - accounts.spent(tx, occasion.profile, call.session)
         said = Block("", 0, ())
         late = occasion.answer_by is not None and instant(self._clock()) > occasion.answer_by
@@ -142,36 +158,75 @@ class Injector:
                 min(self._budgets.block_tokens, left),
                 self._budgets.block_characters,
             )
-        silent = "the hook had stopped waiting" if late else _why_silent(memories, fresh, nothing)
-        reason = "" if said.memories else silent
-        accounts.record(
-            tx,
-            Injection(
-                occasion.profile,
-                call.session,
-                call.moment,
-                occasion.now,
-                occasion.prompt,
-                said.tokens,
-                tuple(each.id for each in said.memories),
-                reason,
-            ),
-        )
+        if not said.memories and late:
+            reason = "the hook had stopped waiting"
+        elif not said.memories and fresh:
+            reason = "the session's budget is used up"
+        else:
+            reason = "" if said.memories else next(iter(withheld), nothing)
+        told = {each.id for each in said.memories}
+        if room := [each.id for each in fresh if each.id not in told]:
+            withheld["no room"] = room[:_NAMED]
+        self._record(tx, call, occasion, said, reason, {**found.detail, "withheld": withheld})
         return said.text
 
-    def _said_here(self, memory: Memory, session: str) -> bool:
-        """Whether every source of a memory is this very session: it is not handed back what it said."""
-        cited = self._store.episodes.many(memory.episodes).values()
-        return bool(cited) and all(each.session == session for each in cited)
+    def _fresh(
+        self, tx: Connection, call: HookCall, occasion: Occasion, found: Sequence[Memory], most: int
+    ) -> tuple[list[Memory], dict[str, list[str]]]:
+        """Those of `found` that may be told to this session, and why the others may not."""
+        accounts = self._store.accounts
+        shown = accounts.shown(tx, occasion.profile, call.session)
+        muted = accounts.muted(tx, occasion.profile)
+        heard = accounts.heard(tx, occasion.profile, call.session)
+        fresh: list[Memory] = []
+        withheld: dict[str, list[str]] = {}
+        for memory in found:
+            if memory.id in shown:
+                reason = "already in this session"
+            elif memory.id in muted:
+                reason = "muted: shown in vain too often"
+            elif self._heard(memory, heard):
+                reason = "what the session itself said"
+            else:
+                fresh.append(memory)
+                if len(fresh) == 4 * most:
+                    break
+                continue
+            withheld.setdefault(reason, []).append(memory.id)
+        return fresh, {reason: ids[:_NAMED] for reason, ids in withheld.items()}
 
-    def _note_silence(self, call: HookCall, occasion: Occasion, reason: str) -> None:
-        with self._store.write() as tx:
-            self._store.accounts.record(
-                tx,
-                Injection(
-                    occasion.profile, call.session, call.moment, occasion.now, occasion.prompt, 0, (), reason
-                ),
+    def _heard(self, memory: Memory, heard: Sequence[Heard]) -> bool:
+        """Whether every source of a memory stands in the session's own context: it is not handed back."""
+        cited = self._store.episodes.many(memory.episodes).values()
+        return bool(cited) and all(
+            any(
+                each.session == stretch.session and stretch.since <= each.recorded_at <= stretch.until
+                for stretch in heard
             )
+            for each in cited
+        )
+
+    def _record(
+        self,
+        tx: Connection,
+        call: HookCall,
+        occasion: Occasion,
+        said: Block,
+        reason: str,
+        detail: Mapping[str, Any],
+    ) -> None:
+        injection = Injection(
+            occasion.profile,
+            call.session,
+            call.moment,
+            occasion.now,
+            occasion.prompt,
+            said.tokens,
+            tuple(each.id for each in said.memories),
+            reason,
+            detail,
+        )
+        self._store.accounts.record(tx, injection)
 
 
 def _no_question(call: HookCall) -> str:
@@ -184,9 +239,3 @@ def _no_question(call: HookCall) -> str:
     if is_command(prompt):
         return "a command"
     return "an acknowledgement" if read(prompt).bare else ""
-
-
-def _why_silent(found: Sequence[Memory], fresh: Sequence[Memory], nothing: str) -> str:
-    if not found:
-        return nothing
-    return "the session's budget is used up" if fresh else "already in this session"

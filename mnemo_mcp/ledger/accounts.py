@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.memory import Instant, Standing
@@ -12,7 +13,11 @@ from mnemo_mcp.memory import Instant, Standing
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One block handed to an agent, or one silence and its reason. `tokens` counts the rendered block."""
+    """One block handed to an agent, or one silence and its reason. `tokens` counts the rendered block.
+
+    `detail` says what the choice stood on: ranks and scores by id, what was withheld and why, at the door
+    the client's word for how the session began.
+    """
 
     profile: str
     session: str
@@ -22,6 +27,17 @@ class Injection:
     tokens: int
     memories: tuple[str, ...]
     reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A stretch of a session that an agent still has before it: what was recorded in it need not be told."""
+
+    session: str
+    since: Instant
+    until: Instant
 
 
 class Accounts:
@@ -32,36 +48,110 @@ class Accounts:
 
     def open_session(
         self, tx: Connection, profile: str, session: str, client: str, project: str, at: Instant
-    ) -> None:
-        tx.execute(
-            "INSERT INTO sessions (profile, session, client, project, opened_at) VALUES (?,?,?,?,?)"
-            " ON CONFLICT DO NOTHING",
-            (profile, session, client, project, at),
+    ) -> bool:
+        """Note a session; whether it was not known."""
+        return bool(
+            tx.execute(
+                "INSERT INTO sessions (profile, session, client, project, opened_at) VALUES (?,?,?,?,?)"
+                " ON CONFLICT DO NOTHING",
+                (profile, session, client, project, at),
+            ).rowcount
         )
+
+    def answered_between(
+        self, tx: Connection, profile: str, client: str, project: str, since: Instant, until: Instant
+    ) -> list[str]:
+        """The sessions of a project whose last answer came in a stretch of time."""
+        rows = tx.execute(
+            "SELECT t.session FROM turns t JOIN sessions s ON s.profile = t.profile AND s.session = t.session"
+            " WHERE t.profile = ? AND s.client = ? AND s.project = ?"
+            " GROUP BY t.session HAVING max(t.at) BETWEEN ? AND ? ORDER BY t.session",
+            (profile, client, project, since, until),
+        )
+        return [row[0] for row in rows]
+
+    def fork(self, tx: Connection, profile: str, session: str, parent: str) -> None:
+        """A session goes on from another one's context: it was shown what that was, and has spent as much."""
+        tx.execute(
+            "INSERT INTO shown (profile, session, memory, injection)"
+            " SELECT profile, ?, memory, injection FROM shown WHERE profile = ? AND session = ?"
+            " ON CONFLICT DO NOTHING",
+            (session, profile, parent),
+        )
+        tx.execute(
+            "UPDATE sessions SET parent = ?, inherited = ? WHERE profile = ? AND session = ?",
+            (parent, self.spent(tx, profile, parent), profile, session),
+        )
+
+    def lose_context(self, tx: Connection, profile: str, session: str, at: Instant) -> None:
+        """The session lost its context: what it was shown or said itself may be told again."""
+        tx.execute("DELETE FROM shown WHERE profile = ? AND session = ?", (profile, session))
+        tx.execute(
+            "UPDATE sessions SET context_since = ? WHERE profile = ? AND session = ?", (at, profile, session)
+        )
+
+    def begin_anew(self, tx: Connection, profile: str, session: str, at: Instant) -> None:
+        """The session is another one under the same name: its account begins at nothing, too."""
+        self.lose_context(tx, profile, session, at)
+        tx.execute(
+            "UPDATE sessions SET parent = '', inherited = 0,"
+            " counted_from = (SELECT coalesce(max(seq), 0) FROM injections)"
+            " WHERE profile = ? AND session = ?",
+            (profile, session),
+        )
+
+    def end_session(self, tx: Connection, profile: str, session: str, at: Instant | None) -> None:
+        """Note that a session ended, or with None that it goes on."""
+        tx.execute(
+            "UPDATE sessions SET ended_at = ? WHERE profile = ? AND session = ?", (at, profile, session)
+        )
+
+    def closed_until(self, tx: Connection, profile: str, session: str) -> Instant:
+        """What a session was shown up to then can no longer be used in it; "" while it goes on whole."""
+        row = tx.execute(
+            "SELECT max(coalesce(ended_at, ''), context_since) FROM sessions"
+            " WHERE profile = ? AND session = ?",
+            (profile, session),
+        ).fetchone()
+        return str(row[0]) if row else ""
+
+    def heard(self, tx: Connection, profile: str, session: str) -> list[Heard]:
+        """What a session's context holds of itself and of the sessions it goes on from."""
+        found: list[Heard] = []
+        until = "9"
+        while session and session not in {each.session for each in found}:
+            row = tx.execute(
+                "SELECT context_since, opened_at, parent FROM sessions WHERE profile = ? AND session = ?",
+                (profile, session),
+            ).fetchone()
+            since, opened, parent = row or ("", "", "")
+            found.append(Heard(session, since, until))
+            session, until = ("" if since else parent), opened
+        return found
 
     def shown(self, tx: Connection, profile: str, session: str) -> set[str]:
         """Ids of the memories this session still has in its context."""
         rows = tx.execute("SELECT memory FROM shown WHERE profile = ? AND session = ?", (profile, session))
         return {row[0] for row in rows}
 
-    def forget_shown(self, tx: Connection, profile: str, session: str) -> None:
-        """The session lost its context: what it was shown may be shown again."""
-        tx.execute("DELETE FROM shown WHERE profile = ? AND session = ?", (profile, session))
-
     def spent(self, tx: Connection, profile: str, session: str) -> int:
-        """Tokens injected into this session so far."""
-        return int(
-            tx.execute(
-                "SELECT coalesce(sum(tokens), 0) FROM injections WHERE profile = ? AND session = ?",
-                (profile, session),
-            ).fetchone()[0]
-        )
+        """Tokens injected into this session so far, and before it into the one it goes on from."""
+        row = tx.execute(
+            "SELECT inherited, counted_from FROM sessions WHERE profile = ? AND session = ?",
+            (profile, session),
+        ).fetchone()
+        inherited, counted_from = row or (0, 0)
+        own = tx.execute(
+            "SELECT coalesce(sum(tokens), 0) FROM injections WHERE profile = ? AND session = ? AND seq > ?",
+            (profile, session, counted_from),
+        ).fetchone()[0]
+        return int(inherited) + int(own)
 
     def record(self, tx: Connection, injection: Injection) -> None:
-        """Note an injection or a silence; the memories it showed count as shown."""
+        """Note an injection or a silence; the memories it showed count as shown, and wait for a verdict."""
         cursor = tx.execute(
-            "INSERT INTO injections (profile, session, moment, at, prompt, tokens, memories, reason)"
-            " VALUES (?,?,?,?,?,?,?,?)",
+            "INSERT INTO injections (profile, session, moment, at, prompt, tokens, memories, reason, detail)"
+            " VALUES (?,?,?,?,?,?,?,?,?)",
             (
                 injection.profile,
                 injection.session,
@@ -71,7 +161,15 @@ class Accounts:
                 injection.tokens,
                 json.dumps(injection.memories),
                 injection.reason,
+                json.dumps(injection.detail),
             ),
+        )
+        tx.executemany(
+            "INSERT INTO exposures (injection, memory, profile, session, at) VALUES (?,?,?,?,?)",
+            [
+                (cursor.lastrowid, memory, injection.profile, injection.session, injection.at)
+                for memory in injection.memories
+            ],
         )
         tx.executemany(
             "INSERT INTO shown (profile, session, memory, injection) VALUES (?,?,?,?)",
@@ -85,19 +183,47 @@ class Accounts:
         """The latest injections and silences, newest first."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT profile, session, moment, at, prompt, tokens, memories, reason FROM injections"
-                " WHERE profile = ?1 AND (?2 IS NULL OR session = ?2) ORDER BY seq DESC LIMIT ?3",
+                "SELECT profile, session, moment, at, prompt, tokens, memories, reason, detail, seq"
+                " FROM injections WHERE profile = ?1 AND (?2 IS NULL OR session = ?2)"
+                " ORDER BY seq DESC LIMIT ?3",
                 (profile, of_session, most),
             ).fetchall()
         return [
-            Injection(profile, session, moment, at, prompt, tokens, tuple(json.loads(memories)), reason)
-            for profile, session, moment, at, prompt, tokens, memories, reason in rows
+            Injection(
+                wall,
+                session,
+                when,
+                at,
+                prompt,
+                tokens,
+                memories=tuple(json.loads(memories)),
+                reason=reason,
+                detail=json.loads(detail),
+                seq=seq,
+            )
+            for wall, session, when, at, prompt, tokens, memories, reason, detail, seq in rows
         ]
 
+    def latest_session(self, profile: str) -> str:
+        """The session in which something was said or kept silent last; "" for none."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT session FROM injections WHERE profile = ? ORDER BY seq DESC LIMIT 1", (profile,)
+            ).fetchone()
+        return str(row[0]) if row else ""
+
+    def muted(self, tx: Connection, profile: str) -> set[str]:
+        """Ids of the memories that hooks show no more."""
+        rows = tx.execute(
+            "SELECT memory FROM standing WHERE profile = ? AND muted_at IS NOT NULL AND NOT keep", (profile,)
+        )
+        return {row[0] for row in rows}
+
     def set_keep(self, tx: Connection, profile: str, memory: str, on: bool) -> None:
+        """A person's word for or against keeping a memory; either way what was counted against it is void."""
         tx.execute(
-            "INSERT INTO standing (memory, profile, keep) VALUES (?,?,?)"
-            " ON CONFLICT (memory) DO UPDATE SET keep = excluded.keep",
+            "INSERT INTO standing (memory, profile, keep) VALUES (?,?,?) ON CONFLICT (memory)"
+            " DO UPDATE SET keep = excluded.keep, muted_at = NULL, misses = '[]'",
             (memory, profile, int(on)),
         )
 
@@ -113,7 +239,37 @@ class Accounts:
         return {row[0]: Standing(bool(row[1]), row[2], row[3]) for row in rows if row is not None}
 
     def marked(self) -> list[dict[str, object]]:
-        """What people marked: every memory that is or was kept."""
+        """What stands of every memory that was kept, used or missed."""
         with self._database.read() as connection:
-            rows = connection.execute("SELECT memory, profile, keep FROM standing ORDER BY memory").fetchall()
-        return [{"memory": memory, "profile": profile, "keep": bool(keep)} for memory, profile, keep in rows]
+            rows = connection.execute(
+                "SELECT memory, profile, keep, uses, last_used, misses, muted_at FROM standing"
+                " ORDER BY memory"
+            ).fetchall()
+        return [
+            {
+                "memory": memory,
+                "profile": profile,
+                "keep": bool(keep),
+                "uses": uses,
+                "last_used": last_used,
+                "misses": json.loads(misses),
+                "muted_at": muted_at,
+            }
+            for memory, profile, keep, uses, last_used, misses, muted_at in rows
+        ]
+
+    def take_in(self, tx: Connection, given: Mapping[str, Any]) -> None:
+        """Take in what `marked` gave; a memory that has a standing here keeps its own counts."""
+        tx.execute(
+            "INSERT INTO standing (memory, profile, keep, uses, last_used, misses, muted_at)"
+            " VALUES (?,?,?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET keep = excluded.keep",
+            (
+                given["memory"],
+                given["profile"],
+                int(bool(given["keep"])),
+                int(given.get("uses", 0)),
+                given.get("last_used"),
+                json.dumps(given.get("misses", [])),
+                given.get("muted_at"),
+            ),
+        )

@@ -14,6 +14,7 @@ from mnemo_mcp.ledger.endpoints import Endpoints
 from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.episodes import Episodes
 from mnemo_mcp.ledger.truth import Truth
+from mnemo_mcp.ledger.uses import Uses
 from mnemo_mcp.ledger.vectors import Vectors
 from mnemo_mcp.ledger.work import Work
 
@@ -27,6 +28,7 @@ class Store:
         self.entities = Entities(self.database)
         self.episodes = Episodes(self.database)
         self.accounts = Accounts(self.database)
+        self.uses = Uses(self.database)
         self.work = Work(self.database)
         self.calls = Calls(self.database)
         self.endpoints = Endpoints(self.database)

@@ -92,8 +92,7 @@ def _take(store: Store, tx: Any, record: Mapping[str, Any]) -> int:
         given = dict(record["ledger"])
         recorded_at = given.pop("recorded_at")
         return store.truth.append(tx, [_row(given)], recorded_at)
-    given = dict(record["standing"])
-    store.accounts.set_keep(tx, given["profile"], given["memory"], bool(given["keep"]))
+    store.accounts.take_in(tx, record["standing"])
     return 0
 
 
