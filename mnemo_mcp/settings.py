@@ -196,6 +196,10 @@ class Settings:
         return self.home / "models"
 
     @property
+    def index(self) -> Path:
+        return self.home / "index"
+
+    @property
     def run(self) -> Path:
         return self.home / "run"
 

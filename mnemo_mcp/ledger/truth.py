@@ -183,6 +183,12 @@ class Truth:
         with self._database.read() as connection:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
 
+    def name_of(self, seq: int) -> str | None:
+        """The id of the ledger row with this number."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT id FROM ledger WHERE seq = ?", (seq,)).fetchone()
+        return None if row is None else str(row[0])
+
     def count(self, profile: str) -> int:
         """How many memories of `profile` are neither retracted nor erased."""
         with self._database.read() as connection:
