@@ -15,7 +15,7 @@ from mnemo_mcp.errors import StoreBusy, StoreError
 
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 _MARKS = {"mnemo.db", "config.toml"}
-_OURS = {*_MARKS, "token", "search", "models", "run", "log", "inbox", "backups"}
+_OURS = {*_MARKS, "token", "search", "index", "models", "run", "log", "inbox", "backups"}
 _ROOM_BYTES = 8 << 20  # LanceDB needs a few MB to write a small table anew
 
 
