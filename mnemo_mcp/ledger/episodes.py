@@ -70,6 +70,15 @@ class Episodes:
             )
             return {row[0]: _episode(row) for row in rows if row is not None}
 
+    def numbers(self, ids: Iterable[str]) -> dict[str, int]:
+        """The numbers of those of `ids` that exist: the order in which they were stored."""
+        with self._database.read() as connection:
+            rows = (
+                connection.execute("SELECT id, seq FROM episodes WHERE id = ?", (each,)).fetchone()
+                for each in ids
+            )
+            return {row[0]: row[1] for row in rows if row is not None}
+
     def around(self, episode: Episode, before: int, after: int) -> list[Episode]:
         """The episodes just before and after one in its thread, itself among them, in order.
 
