@@ -27,12 +27,14 @@ from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant, same_text
 from mnemo_mcp.memory import moment as moment_of
+from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference
 from mnemo_mcp.recall.recall import Ask, Recaller
 from mnemo_mcp.records import Records
+from mnemo_mcp.tasks import Tasks
 from mnemo_mcp.thin.moments import SECONDS
 from mnemo_mcp.times import Clock, offset_of, parse_instant, system_clock, zone_named
 from mnemo_mcp.upkeep import Upkeep
@@ -75,6 +77,8 @@ class Service:
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self._writing = Writing(self.store, self.index)
         self.records = Records(self.store)
+        self.models = LanguageModels(settings.models, self.store, clock, self.zone)
+        self.tasks = Tasks(self.store, self.models, clock)
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
@@ -288,10 +292,12 @@ class Service:
             "episodes": self.store.episodes.count(profile),
             "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
             "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
+            **self.tasks.status(),
             "problems": [
                 *shortage(self.settings.home),
                 *self.encoders.problems,
                 *self.upkeep.problems(),
+                *self.tasks.problems(),
                 *self._inbox_problems(),
             ],
         }
@@ -321,6 +327,7 @@ class Service:
             if not self._closed:
                 self._closed = True
                 self.upkeep.close()
+                self.models.close()
                 self.store.close()
                 self._release()
 

@@ -18,7 +18,7 @@ LAYERS = (
     ("search", "index"),
     ("recall", "capture"),
     ("distil", "judge", "standing", "inject"),
-    ("upkeep", "records"),
+    ("upkeep", "tasks", "records"),
     ("service",),
     ("pictures",),
     ("daemon", "clients", "demo"),

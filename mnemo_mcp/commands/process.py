@@ -19,6 +19,7 @@ def add(commands: Commands) -> None:
     command(commands, "status", _status, "counts, what waits, and every problem")
     doctor = command(commands, "doctor", _doctor, "check the store; 1 if anything is wrong")
     doctor.add_argument("--repair", action="store_true", help="fold the snapshot anew from the ledger")
+    doctor.add_argument("--probe", action="store_true", help="also ask the model endpoints in use")
     serve = commands.add_parser("serve", help="run the daemon in the foreground")
     serve.set_defaults(run=_serve)
     serve.add_argument("--http", metavar="HOST:PORT", help="also serve MCP over HTTP (/mcp and /sse)")
@@ -67,6 +68,10 @@ def _doctor(options: argparse.Namespace) -> int:
     problems = [*status["problems"]]
     if status["memories"] is not None:
         problems = [*problems, *ask("check", {"repair": options.repair})["problems"]]
+        if options.probe:
+            probed = ask("probe", {})["endpoints"]
+            problems += [each["problem"] for each in probed if each["problem"] not in ("", *problems)]
+            status = {**status, "endpoints": probed}
     result = {**status, "problems": problems}
     show(options, result, _told_status)
     return 1 if problems else 0

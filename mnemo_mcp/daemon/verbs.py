@@ -185,6 +185,10 @@ def check(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     return {"problems": service.check(repair=read.flag(given, "repair"))}
 
 
+def probe(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    return {"endpoints": service.tasks.probe()}
+
+
 Verb = Callable[[Service, Arguments, Caller], Mapping[str, Any]]
 
 VERBS: Mapping[str, Verb] = {
@@ -203,6 +207,7 @@ VERBS: Mapping[str, Verb] = {
     "backup": backup,
     "status": status,
     "check": check,
+    "probe": probe,
 }
 
 

@@ -58,6 +58,7 @@ class Worker:
         embedded = service.upkeep.embed(16)
         carried = service.upkeep.relay()
         if carried or time.monotonic() - self._maintained > self._pause:
+            service.tasks.maintain()
             service.upkeep.maintain()  # also long after the last change: old versions go when they are old
             self._maintained = time.monotonic()
         return busy or bool(embedded or carried)

@@ -92,6 +92,12 @@ class Calls:
         answers, accounts = (
             instant(moment(now) - timedelta(days=days)) for days in (ANSWER_DAYS, ACCOUNT_DAYS)
         )
+        with self._database.read() as connection:
+            outlived = connection.execute(
+                "SELECT 1 FROM calls WHERE (body <> '' AND at < ?) OR at < ? LIMIT 1", (answers, accounts)
+            ).fetchone()
+        if not outlived:
+            return
         with self._database.write() as tx:
             _blank(tx, "SELECT seq FROM calls WHERE body <> '' AND at < :at", {"at": answers})
             tx.execute("DELETE FROM calls WHERE at < ?", (accounts,))

@@ -93,6 +93,15 @@ class Record(Protocol):
     ) -> None: ...
 
 
+class Books(Protocol):
+    """What is kept between calls (`ledger.store.Store`)."""
+
+    @property
+    def calls(self) -> Record: ...
+    @property
+    def endpoints(self) -> States: ...
+
+
 class Caller:
     """Asks one endpoint on behalf of `Chat` and `Decider`, and keeps the books about it."""
 
@@ -100,8 +109,7 @@ class Caller:
         self,
         client: EndpointClient,
         limits: Models,
-        record: Record,
-        states: States,
+        books: Books,
         clock: Clock,
         zone: tzinfo,
         chance: Callable[[], float],
@@ -110,8 +118,8 @@ class Caller:
         """`chance` gives numbers from 0 to 1 that spread the tries; `count` tells the tokens of a text."""
         self.client = client
         self._limits = limits
-        self._record = record
-        self._states = states
+        self._record = books.calls
+        self._states = books.endpoints
         self._clock = clock
         self._zone = zone
         self._chance = chance
@@ -186,6 +194,8 @@ class Caller:
 
     def probe(self) -> list[str]:
         """The models the endpoint has, asked for even while it rests. Raises an `EndpointError`."""
+        self.client.close()  # its key may have changed
+        self._fingerprint = self.client.fingerprint
         try:
             models = self.client.models()
         except EndpointError as error:

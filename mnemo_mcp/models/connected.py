@@ -12,7 +12,7 @@ from typing import Any
 
 from mnemo_mcp.errors import EndpointError
 from mnemo_mcp.memory import Instant, instant, moment
-from mnemo_mcp.models.caller import NEVER, Caller, Record, State, States, day_start
+from mnemo_mcp.models.caller import NEVER, Books, Caller, State, day_start
 from mnemo_mcp.models.chat import Chat
 from mnemo_mcp.models.decisions import Decider
 from mnemo_mcp.models.endpoint import EndpointClient
@@ -39,8 +39,7 @@ class LanguageModels:
     def __init__(
         self,
         settings: Models,
-        record: Record,
-        states: States,
+        books: Books,
         clock: Clock,
         zone: tzinfo,
         *,
@@ -49,7 +48,7 @@ class LanguageModels:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._settings = settings
-        self._record = record
+        self._record = books.calls
         self._clock = clock
         self._zone = zone
         used = dict.fromkeys(name for name in (settings.extraction, settings.decisions) if name)
@@ -57,7 +56,7 @@ class LanguageModels:
         self._callers: dict[str, Caller] = {}
         for name in used:
             client = EndpointClient(name, settings.endpoint[name], environ)
-            self._callers[name] = Caller(client, settings, record, states, clock, zone, chance, counted)
+            self._callers[name] = Caller(client, settings, books, clock, zone, chance, counted)
             if client.settings.key:
                 _log.warning("config.toml holds the key of the endpoint %s; a `key_file` is safer", name)
         reads, judges = self._callers.get(settings.extraction), self._callers.get(settings.decisions)
