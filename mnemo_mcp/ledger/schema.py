@@ -255,6 +255,7 @@ CREATE TABLE exposures (
     evidence TEXT NOT NULL DEFAULT '',
     turn INTEGER,
     turns INTEGER NOT NULL DEFAULT 0,
+    doubts INTEGER NOT NULL DEFAULT 0,
     judged_at TEXT,
     PRIMARY KEY (injection, memory)
 ) STRICT, WITHOUT ROWID;
