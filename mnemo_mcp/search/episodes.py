@@ -1,37 +1,45 @@
-"""Search over episodes: by words and by meaning inside one scope, fused once."""
+"""Search over episodes: one question, one scope, one field of what is recent and what is older."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from mnemo_mcp.ranks import fuse
+from mnemo_mcp.search.field import VECTOR_WEIGHT, Field, Floats, Weighed, weigh
+from mnemo_mcp.search.older import older
 from mnemo_mcp.search.projection import Projection
-from mnemo_mcp.search.tables import EPISODES, literal
+from mnemo_mcp.search.recent import Vector
+from mnemo_mcp.search.scope import Scope
+from mnemo_mcp.search.stems import stem
+from mnemo_mcp.search.tables import EPISODES
 
-VECTOR_WEIGHT = 0.33  # 0.25 to 0.4 did as well on LoCoMo with MiniLM; at 0.5 nDCG@10 fell by 0.03
-_DEPTH = 50
-_WORDS_MOST = 100  # 5,000 words take 0.4 s over 6,000 episodes, 100 take 0.02 s
+_WORDS_MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One episode found: its fused score, its rank in each channel that found it, and its cosine if known."""
+    """One episode found: its score, its rank by words and by meaning if these found it, its cosine if known.
+
+    `coverage` is the share of the question's weight that it and its neighbours hold; `before` and `after`
+    are their ids, "" where there is none.
+    """
 
     id: str
     score: float
     words_rank: int | None
     meaning_rank: int | None
     cosine: float | None
+    coverage: float
+    before: str
+    after: str
 
 
 def search_episodes(
     projection: Projection,
     words: Sequence[str],
-    vector: tuple[str, npt.NDArray[np.float32]] | None,
+    vector: Vector | None,
     *,
     profile: str,
     projects: Sequence[str] | None,
@@ -41,32 +49,49 @@ def search_episodes(
 ) -> list[Hit]:
     """Episodes of a profile, best first, ties by id.
 
-    `words` are taken as they are, in the form `mnemo_mcp.words` gives them; `vector` is that of the question
-    with the id of its encoder. `projects` None is all of them; `exclude_session` leaves out what the one who
-    asks has before their eyes. Scope holds inside each channel, before it is cut.
+    `words` are taken in the form `mnemo_mcp.words` gives them; `vector` is that of the question with the id
+    of its encoder. `projects` None is all of them; `exclude_session` leaves out what the one who asks has
+    before their eyes. Nothing outside the scope takes part, not even in how much a word tells.
     """
-    scope = _scope(profile, projects, exclude_session)
-    wanted = list(dict.fromkeys(words))[:_WORDS_MOST]
-    by_words = projection.by_words(EPISODES, wanted, scope, _DEPTH) if wanted else []
-    by_meaning = projection.by_meaning(EPISODES, *vector, scope, _DEPTH) if vector is not None else []
-    words_rank = _ranks(each for each, _ in by_words)
-    meaning_rank = _ranks(each for each, _ in by_meaning)
-    cosine = dict(by_meaning)
-    fused = fuse([(1 - vector_weight, [*words_rank]), (vector_weight, [*meaning_rank])])
-    return [
-        Hit(each, score, words_rank.get(each), meaning_rank.get(each), cosine.get(each))
-        for each, score in fused[:limit]
-    ]
+    scope = Scope(profile, projects, exclude_session)
+    wanted = list(dict.fromkeys(map(stem, words)))[:_WORDS_MOST]
+    recent = projection.recent()
+    if recent is None:
+        return []
+    field = recent.field(wanted, vector, scope)
+    if recent.first:
+        condition = f"number < {recent.first} AND {scope.sql()}"
+        found = projection.read(EPISODES, lambda table: older(table, wanted, vector, condition), None)
+        field = field.joined(found) if found else field
+    return _best(field, weigh(field, vector_weight), limit) if len(field) else []
 
 
-def _scope(profile: str, projects: Sequence[str] | None, exclude_session: str | None) -> str:
-    conditions = [f"profile = {literal(profile)}"]
-    if projects is not None:
-        conditions.append(f"project IN ({', '.join(map(literal, projects))})" if projects else "false")
-    if exclude_session is not None:
-        conditions.append(f"(session = {literal(exclude_session)}) IS NOT TRUE")
-    return " AND ".join(conditions)
+def _best(field: Field, weighed: Weighed, limit: int) -> list[Hit]:
+    places = np.flatnonzero(weighed.found)
+    if len(places) > limit:
+        least = np.partition(weighed.score[places], -limit)[-limit]
+        places = places[weighed.score[places] >= least]
+    ordered = sorted(places.tolist(), key=lambda place: (-weighed.score[place], field.ids[place]))
+    return [_hit(field, weighed, place) for place in ordered[:limit]]
 
 
-def _ranks(ids: Iterable[str]) -> dict[str, int]:
-    return {each: rank for rank, each in enumerate(ids, start=1)}
+def _hit(field: Field, weighed: Weighed, place: int) -> Hit:
+    def beside(other: int) -> str:
+        return str(field.ids[other]) if other >= 0 else ""
+
+    cosine = float(field.cosines[place])
+    return Hit(
+        id=str(field.ids[place]),
+        score=float(weighed.score[place]),
+        words_rank=_rank(weighed.words, place),
+        meaning_rank=_rank(weighed.cosines, place),
+        cosine=None if np.isnan(cosine) else cosine,
+        coverage=float(weighed.coverage[place]),
+        before=beside(field.before[place]),
+        after=beside(field.after[place]),
+    )
+
+
+def _rank(values: Floats, place: int) -> int | None:
+    """The rank of one value among all, None where it is not above 0."""
+    return 1 + int(np.count_nonzero(values > values[place])) if values[place] > 0 else None

@@ -16,11 +16,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from mnemo_mcp.errors import Refused, StoreBusy, StoreDamaged, StoreError
 from mnemo_mcp.models.encoder import Matrix
+from mnemo_mcp.search.recent import COLUMNS as RECENT_COLUMNS
+from mnemo_mcp.search.recent import Recent, first_recent
 from mnemo_mcp.search.rows import Row
 from mnemo_mcp.search.tables import (
     EPISODES,
@@ -36,6 +35,7 @@ from mnemo_mcp.search.tables import (
     literal,
     schema,
     vector_column,
+    vector_columns,
     widen,
     worn,
 )
@@ -72,6 +72,7 @@ class Projection:
         self._opening = threading.Lock()
         self._connection: Any = None
         self._tables: dict[Table, Any] = {}
+        self._recent: Recent | None = None
 
     def place(self, table: Table) -> int:
         """The ledger row or episode number up to which a table reflects the store."""
@@ -83,18 +84,18 @@ class Projection:
             found = handle.search().select(["seq"]).order_by(highest).limit(1).to_list()
             return int(found[0]["seq"]) if found else 0
 
-        return self._read(table, ask, 0)
+        return self.read(table, ask, 0)
 
     def count(self, table: Table) -> int:
         """How many memories or episodes a table holds."""
-        return self._read(table, lambda handle: int(handle.count_rows(f"id <> '{PLACE}'")), 0)
+        return self.read(table, lambda handle: int(handle.count_rows(f"id <> '{PLACE}'")), 0)
 
     def held(self, table: Table, ids: Iterable[str]) -> list[str]:
         """Those of `ids` a table holds."""
         listed = ", ".join(map(literal, ids))
         if not listed:
             return []
-        return self._read(table, lambda handle: _ids(handle.search().where(f"id IN ({listed})")), [])
+        return self.read(table, lambda handle: _ids(handle.search().where(f"id IN ({listed})")), [])
 
     def lacking(self, table: Table, encoder: str, most: int) -> list[str]:
         """Up to `most` ids of rows that have no vector of an encoder."""
@@ -103,7 +104,7 @@ class Projection:
             empty = f"{vector_column(encoder)} IS NULL" if dimensions(handle, encoder) else "true"
             return _ids(handle.search().where(f"id <> '{PLACE}' AND {empty}").limit(most))
 
-        return self._read(table, ask, [])
+        return self.read(table, ask, [])
 
     def by_words(self, table: Table, wanted: Sequence[str], scope: str, depth: int) -> Found:
         """The rows inside `scope` (SQL) that hold most of the wanted words, by BM25; no word is syntax."""
@@ -113,21 +114,16 @@ class Projection:
             found = query.where(scope).select(["id", "_score"]).limit(2 * depth).to_list()
             return [(row["id"], row["_score"]) for row in found]
 
-        return _best(self._read(table, ask, []), depth)
+        return _best(self.read(table, ask, []), depth)
 
-    def by_meaning(
-        self, table: Table, encoder: str, vector: npt.NDArray[np.float32], scope: str, depth: int
-    ) -> Found:
-        """The rows inside `scope` (SQL) nearest to `vector`, with their cosines."""
-
-        def ask(handle: Any) -> Found:
-            if not dimensions(handle, encoder):
-                return []
-            query = handle.search(vector, vector_column_name=vector_column(encoder)).distance_type("cosine")
-            found = query.where(scope).select(["id", "_distance"]).limit(2 * depth).to_list()
-            return [(row["id"], 1 - row["_distance"]) for row in found]
-
-        return _best(self._read(table, ask, []), depth)
+    def recent(self) -> Recent | None:
+        """The newest rows of the episodes in RAM, read at first use; None while there is no table."""
+        if (known := self._recent) is not None:
+            return known
+        with self._writing:  # so that no row is written between reading and holding
+            if self._recent is None:
+                self._recent = self._read_recent()
+            return self._recent
 
     def put(self, table: Table, rows: Sequence[Row], vectors: Mapping[str, Matrix], place: int) -> None:
         """Add rows, or replace those of the same ids; from then on `table` reflects the store up to `place`.
@@ -143,6 +139,11 @@ class Projection:
             with self._translated():
                 merge = handle.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
                 merge.execute(batch, on_bad_vectors="null")
+            if table == EPISODES and self._recent is not None:
+                if self._recent.first == first_recent(place):
+                    self._recent.take(batch)
+                else:
+                    self._recent = None  # so much has come that others are the recent ones
 
     def remove(self, table: Table, ids: Iterable[str]) -> None:
         """Take rows out for good: the table and its index are written anew without them.
@@ -159,6 +160,8 @@ class Projection:
                 kept = handle.search().where(f"id NOT IN ({listed})").to_batches()
                 handle.add(kept, mode="overwrite", on_bad_vectors="null")
                 index_words(handle)
+            if table == EPISODES:
+                self._recent = None
 
     def maintain(self, older_than: timedelta) -> None:
         """Make one file of many where a table is worn, and drop its versions older than `older_than`.
@@ -185,10 +188,10 @@ class Projection:
             )
         with self._writing, self._opening, self._translated():
             self._tables.clear()
-            self._connection = None
+            self._connection = self._recent = None
             _empty(self._folder)
 
-    def _read(self, table: Table, ask: Callable[[Any], _T], nothing: _T) -> _T:
+    def read(self, table: Table, ask: Callable[[Any], _T], nothing: _T) -> _T:
         """What `ask` finds in a table; `nothing` while there is no table."""
         with self._translated():
             handle = self._open(table)
@@ -199,6 +202,17 @@ class Projection:
             # maintenance may have dropped the version while it was read; then the newest one answers
             handle.checkout_latest()
             return ask(handle)
+
+    def _read_recent(self) -> Recent | None:
+        recent = Recent(first_recent(self.place(EPISODES)))
+
+        def ask(handle: Any) -> Recent:
+            columns = [*RECENT_COLUMNS, *vector_columns(handle.schema)]
+            rows = handle.search().where(f"number >= {recent.first}").select(columns).to_arrow()
+            recent.take(rows.sort_by("number"))
+            return recent
+
+        return self.read(EPISODES, ask, None)
 
     def _writable(self, table: Table) -> Any:
         with self._translated():

@@ -142,12 +142,14 @@ class Relay:
         return self._store.truth.erased_since(place)
 
     def _episode_rows(self, episodes: Iterable[Episode]) -> list[Row]:
-        return [episode_row(each, self._before(each)) for each in episodes if each.text]
+        told = [each for each in episodes if each.text]
+        numbers = self._store.episodes.numbers(each.id for each in told)
+        return [episode_row(each, numbers[each.id], self._before(each)) for each in told]
 
-    def _before(self, episode: Episode) -> str:
-        """The text of the episode before this one in its thread."""
+    def _before(self, episode: Episode) -> Episode | None:
+        """The episode before this one in its thread."""
         first = self._store.episodes.around(episode, 1, 0)[0]
-        return first.text if first.id != episode.id else ""
+        return first if first.id != episode.id else None
 
     def _embedded(
         self, rows: Sequence[Row], encoders: Sequence[Encoder]
