@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import NO_ROWS, Rows
 from mnemo_mcp.memory import EntityRef, same_text
@@ -14,73 +16,127 @@ NEWEST = 4_096
 """Rows told of one entity at most, the newest: what is in everything tells nothing apart."""
 
 _ROLE_BITS = 16
+_GONE = (1 << _ROLE_BITS) - 1
+
+Packed = npt.NDArray[np.int64]
+"""Row and role in one number, so that their order is that of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What rows up to `rows` name, entity by entity."""
+
+    rows: int
+    starts: npt.NDArray[np.int64]
+    packed: Packed
+
+    def of(self, number: int) -> Packed:
+        if number >= len(self.starts) - 1:
+            return NO_ROWS
+        return self.packed[self.starts[number] : self.starts[number + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What rows name, row after row: `ends` says where each ends in the other two."""
+
+    keys: list[str]
+    roles: list[str]
+    numbers: npt.NDArray[np.uint32]
+    parts: npt.NDArray[np.uint16]
+    ends: npt.NDArray[np.uint64]
+
+    def sealed(self) -> Sealed:
+        counts = np.diff(np.append(np.uint64(0), self.ends)).astype(np.int64)
+        rows = np.repeat(np.arange(len(self.ends)), counts)
+        living = self.parts != _GONE
+        numbers, packed = self.numbers[living], rows[living] << _ROLE_BITS | self.parts[living]
+        order = np.argsort(numbers, kind="stable")
+        held = np.bincount(numbers, minlength=len(self.keys))
+        return Sealed(len(self.ends), np.append(0, np.cumsum(held)), packed[order])
 
 
 class Entities:
     """Rows by entity key (`same_text` of a name) and role. Rows are entered in rising order."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._keys: list[str] = []
-        self._held: list[array[int]] = []  # of each entity: row and role in one number
-        self._roles: dict[str, int] = {}
-        self._named = array("I")  # entity numbers, row after row
-        self._ends = array("Q")  # of each row, in `_named`
-
-    def __len__(self) -> int:
-        return len(self._keys)
+    def __init__(self, saved: Frozen | None = None) -> None:
+        kept = saved or Frozen([], [], np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint64))
+        self._keys = kept.keys
+        self._numbers_of = {key: number for number, key in enumerate(kept.keys) if key}
+        self._roles = {role: number for number, role in enumerate(kept.roles)}
+        self._numbers = array("I", kept.numbers.tobytes())
+        self._parts = array("H", kept.parts.tobytes())
+        self._ends = array("Q", kept.ends.tobytes())
+        self._sealed = kept.sealed()
+        self._newer: dict[int, array[int]] = {}
+        self._gone: set[int] = set()
 
     def add(self, row: int, entities: Iterable[EntityRef]) -> None:
         """Enter what a row names."""
         while len(self._ends) < row:
-            self._ends.append(len(self._named))
+            self._ends.append(len(self._numbers))
         for key, role in dict.fromkeys((same_text(each.name), each.role) for each in entities):
-            number = self._number(key)
-            self._held[number].append(row << _ROLE_BITS | self._roles.setdefault(role, len(self._roles)))
-            if number not in self._named[self._ends[row - 1] if row else 0 :]:
-                self._named.append(number)
-        self._ends.append(len(self._named))
+            number, part = self._number(key), self._roles.setdefault(role, len(self._roles))
+            self._numbers.append(number)
+            self._parts.append(part)
+            self._newer.setdefault(number, array("q")).append(row << _ROLE_BITS | part)
+        self._ends.append(len(self._numbers))
 
     def remove(self, row: int) -> None:
         """Take out what a row names."""
-        for key in self.entities_of([row])[0]:
-            held = self._held[self._numbers[key]]
-            self._held[self._numbers[key]] = array("Q", (each for each in held if each >> _ROLE_BITS != row))
+        for place in self._places(row):
+            self._parts[place] = _GONE
+        self._gone.add(row)
 
     def rows_of(self, key: str, role: str | None = None, most: int | None = NEWEST) -> Rows:
         """The newest rows that name an entity (in a role), oldest first; every row where `most` is None."""
-        number = self._numbers.get(key)
+        number = self._numbers_of.get(key)
         if number is None or (role is not None and role not in self._roles):
             return NO_ROWS
-        held = np.array(self._held[number], np.int64)
+        packed = np.append(self._sealed.of(number), np.array(self._newer.get(number, ()), np.int64))
         if role is not None:
-            held = held[held & ((1 << _ROLE_BITS) - 1) == self._roles[role]]
-        rows = np.unique(held >> _ROLE_BITS)
+            packed = packed[packed & _GONE == self._roles[role]]
+        rows = packed >> _ROLE_BITS
+        rows = rows[np.diff(rows, prepend=-1) > 0]
+        if self._gone:
+            rows = rows[~np.isin(rows, list(self._gone))]
         return rows if most is None else rows[-most:]
 
     def entities_of(self, rows: Iterable[int]) -> list[tuple[str, ...]]:
         """Of each row, the keys of the entities it names."""
-        return [tuple(self._keys[each] for each in self._of(int(row))) for row in rows]
+        return [
+            tuple(dict.fromkeys(self._keys[self._numbers[place]] for place in self._places(int(row))))
+            for row in rows
+        ]
 
-    def _of(self, row: int) -> list[int]:
-        """The numbers of what a row names; an entity that holds no such row any more was taken out of it."""
+    def freeze(self) -> Frozen:
+        """What is known by now, for sealing and saving outside of anybody's way."""
+        numbers, parts = np.array(self._numbers, np.uint32), np.array(self._parts, np.uint16)
+        living = set(numbers[parts != _GONE].tolist()) if _GONE in parts else range(len(self._keys))
+        keys = [key if number in living else "" for number, key in enumerate(self._keys)]
+        return Frozen(keys, list(self._roles), numbers, parts, np.array(self._ends, np.uint64))
+
+    def adopt(self, sealed: Sealed) -> None:
+        """Answer from what was sealed meanwhile."""
+        self._sealed = sealed
+        self._gone = {row for row in self._gone if row >= sealed.rows}
+        first = sealed.rows << _ROLE_BITS
+        newer = {
+            number: array("q", (each for each in held if each >= first))
+            for number, held in self._newer.items()
+        }
+        self._newer = {number: held for number, held in newer.items() if held}
+
+    def _places(self, row: int) -> Iterable[int]:
+        """Where it stands what a row names."""
         if row >= len(self._ends):
-            return []
-        numbers = self._named[self._ends[row - 1] if row else 0 : self._ends[row]]
-        return [each for each in numbers if self._holds(each, row)]
-
-    def _holds(self, number: int, row: int) -> bool:
-        held = self._held[number]
-        low, high = 0, len(held)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if held[middle] >> _ROLE_BITS < row else (low, middle)
-        return low < len(held) and held[low] >> _ROLE_BITS == row
+            return ()
+        first = self._ends[row - 1] if row else 0
+        return (place for place in range(first, self._ends[row]) if self._parts[place] != _GONE)
 
     def _number(self, key: str) -> int:
-        number = self._numbers.get(key)
+        number = self._numbers_of.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._keys)
+            number = self._numbers_of[key] = len(self._keys)
             self._keys.append(key)
-            self._held.append(array("Q"))
         return number

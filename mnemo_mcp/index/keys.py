@@ -30,12 +30,11 @@ class KeyColumn:
     """One key a row. Several rows may share a key, so whoever finds rows by it looks at what they hold."""
 
     def __init__(self, keys: Keys | None = None) -> None:
-        self._keys = np.zeros(256, np.uint64) if keys is None else keys
-        self._size = 0 if keys is None else len(keys)
-        self._tail: dict[int, list[int]] = {}
-        self._order: Rows = np.zeros(0, np.int64)
-        self._sorted = np.zeros(0, np.uint64)
-        self.seal()
+        self._keys = np.zeros(0, np.uint64) if keys is None else keys
+        self._size = len(self._keys)
+        self._order: Rows = np.argsort(self._keys, kind="stable")
+        self._sorted = self._keys[self._order]
+        self._newer: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -43,26 +42,28 @@ class KeyColumn:
     def append(self, key: int) -> None:
         self._keys = grown(self._keys, self._size + 1)
         self._keys[self._size] = key
-        self._tail.setdefault(key, []).append(self._size)
+        self._newer.setdefault(key, []).append(self._size)
         self._size += 1
+
+    def blank(self, row: int) -> None:
+        """Forget the key of a row; once it is sealed nothing tells of it."""
+        self._keys[row] = 0
 
     def of(self, rows: Rows) -> Keys:
         return self._keys[rows]
-
-    def all(self) -> Keys:
-        return self._keys[: self._size]
 
     def find(self, key: int) -> list[int]:
         """The rows with a key, in their order."""
         wanted = np.uint64(key)
         first, last = (int(self._sorted.searchsorted(wanted, side)) for side in ("left", "right"))
-        return [*self._order[first:last].tolist(), *self._tail.get(key, ())]
+        return [*self._order[first:last].tolist(), *self._newer.get(key, ())]
 
-    @property
-    def unsealed(self) -> int:
-        return self._size - len(self._order)
+    def freeze(self) -> Keys:
+        """The keys by now, for sealing and saving outside of anybody's way."""
+        return self._keys[: self._size].copy()
 
-    def seal(self) -> None:
-        """Take the newest rows into the sorted part; a fraction of a second for a million."""
-        order = np.argsort(self.all(), kind="stable")
-        self._sorted, self._order, self._tail = self.all()[order], order, {}
+    def adopt(self, keys: Keys, order: Rows) -> None:
+        """Find the rows of frozen `keys` by their sorted `order`."""
+        self._order, self._sorted = order, keys[order]
+        newer = {key: [row for row in rows if row >= len(keys)] for key, rows in self._newer.items()}
+        self._newer = {key: rows for key, rows in newer.items() if rows}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,21 @@ BACKGROUND = 50  # as if so many other memories existed: a store of three weighs
 _LONG = 2_048  # documents; with so many to come it pays to look whether they can matter
 _BIG = 20_000  # documents; in a store beyond, a word in a fifth of them finds none by itself
 _COMMON = 5
-_UNSEALED = 4_096  # newest documents, before they are sealed with the others
 _TABLES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Postings as they were: sealed ones, newer ones, documents taken out, and the lengths of all."""
+
+    base: Sealed
+    newer: Growing
+    dead: Sequence[int]
+    lengths: Floats
+
+    def sealed(self) -> Sealed:
+        merged = self.base.with_newer(self.newer)
+        return merged.without(np.array(self.dead, np.int64)) if self.dead else merged
 
 
 class Postings:
@@ -38,20 +52,23 @@ class Postings:
     """
 
     def __init__(
-        self, background: int = BACKGROUND, ties: Callable[[Rows], Keys | Rows] | None = None
+        self,
+        background: int = BACKGROUND,
+        ties: Callable[[Rows], Keys | Rows] | None = None,
+        saved: tuple[Sealed, Floats] | None = None,
     ) -> None:
         self._background = background
         self._ties = ties or (lambda rows: rows)
-        self._sealed = Sealed.empty()
+        self._sealed, self._lengths = saved or (Sealed.empty(), np.zeros(0, np.float32))
         self._sealing = Growing()
         self._growing = Growing()
-        self._lengths = np.zeros(256, np.float32)
-        self._sums = np.zeros(256, np.float32)
-        self._size = self._unsealed = 0
-        self._total = 0
-        self._filled = 0
+        self._sums = np.zeros(0, np.float32)
+        self._size = len(self._lengths)
+        living = np.isfinite(self._lengths)
+        self._total = int(self._lengths[living].sum(dtype=np.float64))
+        self._filled = int(np.count_nonzero(living))
         self._gone: Counter[str] = Counter()
-        self._dead: set[int] = set()
+        self._dead: dict[int, frozenset[str]] = {}
         self._tables: dict[Boosts, Floats] = {}
 
     def add(self, doc: int, fields: Sequence[Iterable[str]]) -> None:
@@ -69,14 +86,13 @@ class Postings:
         self._size = doc + 1
         self._total += length
         self._filled += 1
-        self._unsealed += 1
 
     def remove(self, doc: int, fields: Sequence[Iterable[str]]) -> None:
         """Take a document out again."""
-        self._gone.update({word for words in fields for word in words})
+        self._dead[doc] = frozenset(word for words in fields for word in words)
+        self._gone.update(self._dead[doc])
         self._total -= int(self._lengths[doc])
         self._lengths[doc] = np.inf  # so long a document scores nothing
-        self._dead.add(doc)
         self._filled -= 1
 
     def frequency(self, word: str) -> int:
@@ -125,6 +141,19 @@ class Postings:
                 self._sums[part] = 0.0
         places = best(values, self._ties(rows), depth)
         return rows[places], values[places]
+
+    def freeze(self) -> Frozen:
+        """All of it by now, for sealing and saving outside of anybody's way."""
+        self._sealing.take(self._growing)
+        self._growing = Growing()
+        return Frozen(self._sealed, self._sealing, tuple(self._dead), self._lengths[: self._size].copy())
+
+    def adopt(self, frozen: Frozen, sealed: Sealed) -> None:
+        """Answer from what `frozen` was sealed to meanwhile."""
+        self._sealed, self._sealing = sealed, Growing()
+        for doc in frozen.dead:
+            self._gone.subtract(self._dead.pop(doc))
+        self._gone = +self._gone
 
     def _everywhere(self, words: Sequence[str], size: int) -> tuple[Floats, Floats]:
         rows = np.arange(size)

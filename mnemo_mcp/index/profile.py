@@ -12,10 +12,21 @@ import numpy as np
 
 from mnemo_mcp.index.arrays import Mask, grown
 from mnemo_mcp.index.entities import Entities
+from mnemo_mcp.index.frozen import (
+    Frozen,
+    Sealed,
+    entities_of,
+    matrices_of,
+    memories_of,
+    postings_of,
+    states_of,
+)
 from mnemo_mcp.index.keys import KeyColumn, id_key, text_key
 from mnemo_mcp.index.links import Links
 from mnemo_mcp.index.memories import Memories
+from mnemo_mcp.index.names import Names
 from mnemo_mcp.index.postings import Postings
+from mnemo_mcp.index.snapshot import Saved
 from mnemo_mcp.index.states import States
 from mnemo_mcp.index.successions import Successions
 from mnemo_mcp.index.vectors import VectorMatrix
@@ -45,15 +56,39 @@ class ProfileIndex:
         self.postings = Postings(ties=self.ids.of)
         self.entities = Entities()
         self.links = Links()
+        self.names = Names()
         self.matrices: dict[str, VectorMatrix] = {}
         self._memories = Memories()
         self._texts = KeyColumn()
+        self._named: Counter[tuple[str, str]] = Counter()
         self._written: Counter[str] = Counter()
-        self._erased = np.zeros(256, np.bool_)
+        self._erased = np.zeros(0, np.bool_)
         self._living = 0
         self._replaced: dict[int, tuple[str, ...]] = {}
         self._successions: Successions | None = None
         self._words: OrderedDict[int, Sequence[str]] = OrderedDict()
+        self._tidied = 0
+
+    @classmethod
+    def restored(cls, saved: Saved) -> ProfileIndex:
+        """The index that a snapshot holds."""
+        index = cls()
+        index.states = States(states_of(saved))
+        index.ids, index._texts = KeyColumn(saved.arrays["ids"]), KeyColumn(saved.arrays["texts"])
+        index.postings = Postings(ties=index.ids.of, saved=postings_of(saved))
+        index.entities = Entities(entities_of(saved))
+        index._memories = Memories(memories_of(saved))
+        index._written = Counter(saved.value("written"))
+        for name, key, count in saved.value("named"):
+            index._named[name, key] = count
+            index.names.add(name, key)
+        index._erased = saved.arrays["erased"]
+        index._living = len(index) - int(np.count_nonzero(index._erased))
+        index._replaced = {row: tuple(ids) for row, ids in saved.value("replaced")}
+        for encoder, scales, values in matrices_of(saved):
+            index.matrix(encoder, values.shape[1]).fill(0, scales, values)
+        index._tidied = len(index)
+        return index
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -148,6 +183,36 @@ class ProfileIndex:
             self.matrices[encoder] = VectorMatrix(dims, self.ids.of)
         return self.matrices[encoder]
 
+    @property
+    def untidy(self) -> int:
+        """How many of the newest rows are not sealed with the others yet."""
+        return len(self) - self._tidied
+
+    def freeze(self) -> Frozen:
+        """All parts by now; its caller holds `lock` and is the only one to freeze until it adopts."""
+        return Frozen(
+            self.states.freeze(),
+            self.postings.freeze(),
+            self.entities.freeze(),
+            self._memories.freeze(),
+            self.ids.freeze(),
+            self._texts.freeze(),
+            self._erased[: len(self)].copy(),
+            dict(self._replaced),
+            +self._written,
+            dict(self._named),
+            dict(self.matrices),
+        )
+
+    def adopt(self, frozen: Frozen, sealed: Sealed) -> None:
+        """Answer from what was sealed meanwhile; its caller holds `lock`."""
+        self.postings.adopt(frozen.postings, sealed.postings)
+        self.entities.adopt(sealed.entities)
+        self._memories.adopt(sealed.memories)
+        self.ids.adopt(frozen.ids, sealed.ids)
+        self._texts.adopt(frozen.texts, sealed.texts)
+        self._tidied = len(frozen.ids)
+
     def is_name(self, word: str) -> bool:
         """Whether a folded word is written like a name somewhere, or is an entity's."""
         return self._written[word] > 0
@@ -178,6 +243,8 @@ class ProfileIndex:
         self.entities.add(row, memory.claim.entities)
         self.postings.add(row, fields_of(memory))
         self._written.update(_names(memory))
+        for each in memory.claim.entities:
+            self._name(each.name, 1)
         if memory.replaced_by:
             self._replaced[row] = memory.replaced_by
         self._successions = None
@@ -189,10 +256,24 @@ class ProfileIndex:
         self._words.pop(row, None)
         self.postings.remove(row, fields_of(before))
         self._written.subtract(_names(before))
+        for each in before.claim.entities:
+            self._name(each.name, -1)
         self.entities.remove(row)
+        self._texts.blank(row)
         self.links.remove(row)
         for matrix in self.matrices.values():
             matrix.clear(row)
+
+    def _name(self, name: str, more: int) -> None:
+        """Count a name of an entity in or out; `names` holds it as long as any memory does."""
+        pair = name, same_text(name)
+        before, after = self._named[pair], self._named[pair] + more
+        self._named[pair] = after
+        if not after:
+            del self._named[pair]
+            self.names.remove(*pair)
+        elif not before:
+            self.names.add(*pair)
 
 
 def fields_of(memory: Memory) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -30,6 +30,12 @@ class Growing:
         self.docs[word].append(doc)
         self.codes[word].append(code)
 
+    def take(self, newer: Growing) -> None:
+        """Take in the postings of newer documents."""
+        for word, docs in newer.docs.items():
+            self.docs.setdefault(word, array("I")).extend(docs)
+            self.codes.setdefault(word, array("H")).extend(newer.codes[word])
+
     def of(self, word: str) -> tuple[Docs, Codes]:
         if word not in self.docs:
             return _NONE

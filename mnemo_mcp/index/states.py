@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import Mask, grown
 from mnemo_mcp.memory import Instant, Memory, Period, Status
@@ -25,6 +27,16 @@ def milliseconds(at: Instant) -> int:
 
 Spans = tuple[tuple[int, int], ...]
 
+_COLUMNS = {
+    "start": np.int64,
+    "end": np.int64,
+    "dead": np.bool_,
+    "known": np.int64,
+    "changed": np.int64,
+    "project": np.int32,
+    "kind": np.int32,
+}
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -36,20 +48,26 @@ class _Kept:
     until: int = _NEVER
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The state of all rows as it was."""
+
+    columns: Mapping[str, npt.NDArray[Any]]
+    codes: Mapping[str, int]
+    pieces: Mapping[int, Spans]
+
+
 class States:
     """Project, kind and period of each row. Masks must not be changed, and hold until the next `set`."""
 
-    def __init__(self) -> None:
-        self._size = 0
-        self._start = np.zeros(256, np.int64)
-        self._end = np.zeros(256, np.int64)
-        self._dead = np.zeros(256, np.bool_)
-        self._known = np.zeros(256, np.int64)
-        self._changed = np.zeros(256, np.int64)
-        self._project = np.zeros(256, np.int32)
-        self._kind = np.zeros(256, np.int32)
-        self._codes: dict[str, int] = {}
-        self._pieces: dict[int, Spans] = {}  # of rows with no period or several
+    def __init__(self, saved: Frozen | None = None) -> None:
+        kept = saved or Frozen({name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}, {}, {})
+        self._start, self._end, self._dead, self._known, self._changed, self._project, self._kind = (
+            kept.columns[name] for name in _COLUMNS
+        )
+        self._size = len(self._start)
+        self._codes = dict(kept.codes)
+        self._pieces = dict(kept.pieces)  # of rows with no period or several
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def set(self, row: int, memory: Memory) -> None:
@@ -115,6 +133,11 @@ class States:
         if kept is not None:
             return self._shown(kept.mask)
         return self._keep("everything", _Kept(np.ones(self._size, np.bool_), lambda row: True))
+
+    def freeze(self) -> Frozen:
+        """All of it by now, for saving outside of anybody's way."""
+        columns = {name: getattr(self, f"_{name}")[: self._size].copy() for name in _COLUMNS}
+        return Frozen(columns, dict(self._codes), dict(self._pieces))
 
     def _among(self, column: str, names: frozenset[str]) -> Mask:
         kept = self._kept.get((column, names))
@@ -188,8 +211,9 @@ class States:
 
     def _make_room(self, size: int) -> None:
         self._size = max(self._size, size)
-        for name in ("_start", "_end", "_dead", "_known", "_changed", "_project", "_kind"):
-            setattr(self, name, grown(getattr(self, name), size))
+        if size > len(self._start):
+            for name in _COLUMNS:
+                setattr(self, f"_{name}", grown(getattr(self, f"_{name}"), size))
 
 
 def _span(period: Period) -> tuple[int, int]:

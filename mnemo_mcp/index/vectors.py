@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import NO_ROWS, Floats, Keys, Mask, Rows, best, grown
 from mnemo_mcp.index.signs import Signs
 
 EXACT_ROWS = 4_096
 """Up to so many rows each is scored exactly; beyond, the signs are quicker (`bench/rank.py`)."""
+
+Values = npt.NDArray[np.int8]
 
 _BLOCK_ROWS = 4_096  # widened at once; what stays in the processor's cache
 
@@ -38,9 +41,7 @@ class VectorMatrix:
         self._there[row] = True
         self._signs.set(row, self._values[row : row + 1])
 
-    def fill(
-        self, start: int, scales: Floats, values: np.ndarray[tuple[int, int], np.dtype[np.int8]]
-    ) -> None:
+    def fill(self, start: int, scales: Floats, values: Values) -> None:
         """Set many rows from `start` on at once; a scale of 0 marks one without a vector."""
         stop = start + len(scales)
         self._make_room(stop)
@@ -57,6 +58,11 @@ class VectorMatrix:
 
     def has(self, row: int) -> bool:
         return row < len(self._there) and bool(self._there[row])
+
+    def part(self, start: int, stop: int) -> tuple[Floats, Values]:
+        """Copies of the scales and values of some rows."""
+        self._make_room(stop)
+        return self._scales[start:stop].copy(), self._values[start:stop].copy()
 
     def there(self, size: int) -> Mask:
         """Which of the first `size` rows have a vector."""
