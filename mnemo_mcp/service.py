@@ -72,7 +72,7 @@ class Service:
         except MnemoError:
             self._release()
             raise
-        self.index = Index(self.store)
+        self.index = Index(self.store, settings.index)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self._writing = Writing(self.store, self.index)
@@ -327,6 +327,7 @@ class Service:
             if not self._closed:
                 self._closed = True
                 self.upkeep.close()
+                self.index.close()
                 self.models.close()
                 self.store.close()
                 self._release()
