@@ -56,6 +56,7 @@ class Worker:
         if not service.encoders.ready:
             return busy
         embedded = service.upkeep.embed(16)
+        service.index.tidy()
         carried = service.upkeep.relay()
         if carried or time.monotonic() - self._maintained > self._pause:
             service.tasks.maintain()
