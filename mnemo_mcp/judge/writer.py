@@ -108,6 +108,7 @@ class Writing:
             outcomes = [self._forget(tx, each, mode, writer, reason) for each in dict.fromkeys(ids)]
         if mode is Operation.ERASE:
             self._store.database.truncate_log()
+            self._index.catch_up()  # what is saved of the index goes with the text
         return outcomes
 
     def keep(self, memory_id: str, on: bool, writer: Writer) -> Outcome:
