@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
+from typing import Any
 
 from mnemo_mcp.errors import Refused
 from mnemo_mcp.memory import Instant, Period, instant, moment
@@ -49,6 +50,15 @@ class Asked:
     period: Period
     words: str
     anything: bool
+
+    def shown(self) -> dict[str, Any]:
+        """The reading as plain values, for people."""
+        return {
+            "words": self.words,
+            "from": self.period.start,
+            "to": self.period.end,
+            "anything": self.anything,
+        }
 
 
 def asked_time(text: str, telling: tuple[str, ...], zone: tzinfo, now: Instant) -> Asked | None:
