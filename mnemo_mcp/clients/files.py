@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mnemo_mcp.clients.doubt import Doubt
+from mnemo_mcp.clients.entries import Entries, Original
 from mnemo_mcp.errors import Refused
 
 _ATTEMPTS = 20
 _PAUSE_SECONDS = 0.02  # longer after each attempt that another program has crossed
 _QUIET_SECONDS = 0.3  # for so long nobody else may have written before a race counts as over
 _BOM = "\ufeff"
-
-Edit = Callable[[str | None, str | None], str | None]
-"""From the text of a file (None: there is none), and the text before mnemo came, to the new text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,10 @@ class Backups:
             self._note(path, first, content)
         self._note(path, self._place(path, "last"), content)
 
-    def last(self, path: Path) -> bytes | None:
-        """The state before the present entries; None for no file, or for a state nobody noted."""
+    def original(self, path: Path) -> Original:
+        """The state before the present entries, if it was noted."""
         noted = _noted(self._place(path, "last"))
-        return noted[0] if noted else None
+        return Original(decoded(noted[0])[0]) if noted else Original(None, known=False)
 
     def done(self, path: Path) -> None:
         """Nothing of ours is left in a file; if it is gone, folders that were made for it go too."""
@@ -83,15 +81,15 @@ class Backups:
             absent.unlink(missing_ok=True)
 
 
-def change(path: Path, edit: Edit, backups: Backups) -> Change:
-    """What `edit` would do to the file at `path` as it is now; nothing is written."""
+def change(path: Path, entries: Entries, backups: Backups, *, adding: bool) -> Change:
+    """What adding or removing entries would do to the file at `path` as it is now; nothing is written."""
     target = resolved(path)
     before = content_of(target)
-    return Change(target, before, _edited(target, before, edit, backups))
+    return Change(target, before, _edited(target, before, entries, backups, adding))
 
 
-def apply(path: Path, edit: Edit, holds: Callable[[str | None], bool], backups: Backups) -> Change | None:
-    """Carry an edit out; None where there was nothing to do. `holds` tells whether a text has entries of ours.
+def apply(path: Path, entries: Entries, backups: Backups, *, adding: bool) -> Change | None:
+    """Add or remove entries; None where there was nothing to do.
 
     Another program's change in between is never lost: the edit is made anew on what it wrote, and once more
     looked after when it has become quiet. Raises `Refused` where it does not.
@@ -101,15 +99,16 @@ def apply(path: Path, edit: Edit, holds: Callable[[str | None], bool], backups: 
     raced = False
     for attempt in range(_ATTEMPTS):
         before = content_of(target)
-        after = _edited(target, before, edit, backups)
+        after = _edited(target, before, entries, backups, adding)
+        if after == before and not raced:
+            if not adding:
+                backups.done(target)
+            return made
         if after == before:
-            if not raced:
-                _account(target, after, holds, backups)
-                return made
             raced = False
             time.sleep(_QUIET_SECONDS)
             continue
-        if not holds(decoded(before)[0]):
+        if adding and not entries.holds(decoded(before)[0]):
             backups.keep(target, before)
         raced = raced or made is not None
         if replace(target, before, after):
@@ -123,18 +122,12 @@ def apply(path: Path, edit: Edit, holds: Callable[[str | None], bool], backups: 
     )
 
 
-def _account(
-    target: Path, content: bytes | None, holds: Callable[[str | None], bool], backups: Backups
-) -> None:
-    if not holds(decoded(content)[0]):
-        backups.done(target)
-
-
-def _edited(target: Path, before: bytes | None, edit: Edit, backups: Backups) -> bytes | None:
+def _edited(
+    target: Path, before: bytes | None, entries: Entries, backups: Backups, adding: bool
+) -> bytes | None:
     try:
         text, mark = decoded(before)
-        original = decoded(backups.last(target))[0]
-        changed = edit(text, original)
+        changed = entries.add(text) if adding else entries.remove(text, backups.original(target))
     except Doubt as doubt:
         raise doubt.in_file(target) from None
     return before if changed == text else None if changed is None else (mark + changed).encode()

@@ -52,6 +52,12 @@ def drop_block(text: str, name: str) -> str:
     return apart + tail
 
 
+def drop_marks(text: str, name: str) -> str:
+    """`text` without the comments around a block."""
+    marks = "|".join(map(re.escape, (_begin(name), _end(name))))
+    return re.sub(rf"^(?:{marks})(?:\r?\n|\Z)", "", text, flags=re.MULTILINE)
+
+
 def has_block(text: str, name: str) -> bool:
     return _begin(name) in text and _end(name) in text
 

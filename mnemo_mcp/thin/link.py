@@ -1,7 +1,7 @@
 """The way to the daemon: the data folder, its socket, starting it, and one request with one deadline."""
 
 # A hook lives some ten milliseconds; importing pathlib would double that.
-# ruff: noqa: PTH103, PTH105, PTH111, PTH123
+# ruff: noqa: PTH103, PTH105, PTH110, PTH111, PTH112, PTH123
 
 import os
 import sys
@@ -22,6 +22,7 @@ Connection = socket.socket
 THIN = __file__.rpartition("/")[0]
 SOCKET = "mnemo.sock"  # used from inside its folder: that one's path may be longer than a socket's can be
 POLL_SECONDS = 0.015
+UNINSTALLED = "run/uninstalled"  # in the data folder, from an uninstallation to the next installation
 
 
 class Unreachable(Exception):
@@ -227,6 +228,11 @@ def _whole(received: bytearray) -> "tuple[int, bytes] | None":
     length = next((int(field[15:]) for field in fields if field.startswith(b"content-length:")), -1)
     body = bytes(received[end + 4 : end + 4 + length])
     return (int(first.split()[1]), body) if len(body) == length else None
+
+
+def is_uninstalled(data: str) -> bool:
+    """Whether mnemo was taken away while this process ran: then nothing of it is to go on."""
+    return os.path.exists(f"{data}/{UNINSTALLED}") or not os.path.isdir(f"{data}/run")
 
 
 def write_pointer(data: str) -> bool:

@@ -271,6 +271,8 @@ class Pipe:
             self._changed.notify_all()
         daemon.close()
         self._tell(opening.failure(item.message, RESTARTED) for item in failed)
+        if link.is_uninstalled(link.data_folder(self._environ)):
+            os._exit(0)
 
 
 def lines(receive: "Callable[[], bytes]") -> "Iterator[bytes]":
