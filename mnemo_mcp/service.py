@@ -13,7 +13,7 @@ from typing import Any, Self
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
 from mnemo_mcp.capture.episodes import Arrival, finished_turn, prompt_episode
-from mnemo_mcp.capture.inbox import refused, waiting
+from mnemo_mcp.capture.inbox import problems, waiting
 from mnemo_mcp.capture.payload import HookCall, clean, read_call
 from mnemo_mcp.capture.privacy import Privacy
 from mnemo_mcp.capture.project import project_of
@@ -25,7 +25,7 @@ from mnemo_mcp.inject.injector import Injector, Occasion
 from mnemo_mcp.judge.writer import MODES, Writer, Writing
 from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant, same_text
+from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant
 from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.models.registry import EncoderPair
@@ -34,6 +34,8 @@ from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference
 from mnemo_mcp.recall.recall import Ask, Recaller
 from mnemo_mcp.records import Records
+from mnemo_mcp.standing.turns import note_turn
+from mnemo_mcp.standing.usage import Judging
 from mnemo_mcp.tasks import Tasks
 from mnemo_mcp.thin.moments import SECONDS
 from mnemo_mcp.times import Clock, offset_of, parse_instant, system_clock, zone_named
@@ -79,6 +81,8 @@ class Service:
         self.records = Records(self.store)
         self.models = LanguageModels(settings.models, self.store, clock, self.zone)
         self.tasks = Tasks(self.store, self.models, clock)
+        judges = self.models.decider
+        self._judging = Judging(self.store, self.index, self.encoders, settings.usage, clock, judges)
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
@@ -163,7 +167,7 @@ class Service:
         claim = Claim(
             **{name: clean(part) for name, part in parts.items()},
             kind=_kind(kind),
-            entities=_with_subject(entities, clean(subject).strip()),
+            entities=tuple(entities),
             subject=clean(subject).strip(),
             field=clean(field).strip(),
         )
@@ -278,6 +282,11 @@ class Service:
             self.store.episodes.add(tx, turn.episodes)
             if turn.episodes:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
+            note_turn(self.store, tx, call, arrival, turn)
+
+    def judge_usage(self) -> bool:
+        """Judge what was shown for the turns of one session; False where none waits."""
+        return self.tasks.run("usage", self._judging.judge)
 
     # Around them
 
@@ -298,7 +307,7 @@ class Service:
                 *self.encoders.problems,
                 *self.upkeep.problems(),
                 *self.tasks.problems(),
-                *self._inbox_problems(),
+                *problems(self.settings.inbox),
             ],
         }
 
@@ -340,11 +349,6 @@ class Service:
     ) -> None:
         self.close()
 
-    def _inbox_problems(self) -> list[str]:
-        inbox = self.settings.inbox
-        count = refused(inbox)
-        return [f"{count} payloads of hooks were refused and lie in {inbox}."] if count else []
-
     def _release(self) -> None:
         if self._ownership is not None:
             self._ownership.release()
@@ -384,13 +388,6 @@ class Service:
 
     def _now(self) -> Instant:
         return instant(self.clock())
-
-
-def _with_subject(entities: Sequence[EntityRef], subject: str) -> tuple[EntityRef, ...]:
-    """What a claim is a value of is an entity it is about."""
-    named = {same_text(each.name) for each in entities}
-    extra = (EntityRef(subject),) if subject and same_text(subject) not in named else ()
-    return (*entities, *extra)
 
 
 def _kind(name: str) -> Kind:

@@ -58,7 +58,8 @@ def finished_turn(call: HookCall, arrival: Arrival, roots: Sequence[Path], store
     path = readable(call.transcript, roots)
     reader = rollout if call.client == "codex" else transcript
     turn = reader.read_turn(path, call.turn) if path else Turn()
-    call = replace(call, turn=call.turn or turn.id)  # the end of a session names no turn
+    if call.moment == "session-end":  # which names no turn
+        call = replace(call, turn=call.turn or turn.id)
     found: list[Episode] = []
     prompts: list[str] = []
     for line in turn.lines:

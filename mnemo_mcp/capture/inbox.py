@@ -39,6 +39,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
             yield Waiting(path, *name)
 
 
-def refused(folder: Path) -> int:
-    """How many payloads could not be taken in."""
-    return len([*folder.glob(f"*{_SET_ASIDE}")])
+def problems(folder: Path) -> list[str]:
+    """What could not be taken in, in words."""
+    count = len([*folder.glob(f"*{_SET_ASIDE}")])
+    return [f"{count} payloads of hooks were refused and lie in {folder}."] if count else []

@@ -27,6 +27,7 @@ from mnemo_mcp.memory import (
     Outcome,
     Role,
     identity,
+    same_text,
 )
 from mnemo_mcp.search.rows import episode_embedded
 
@@ -71,7 +72,7 @@ class Writing:
         correction: bool = False,
     ) -> Outcome:
         """Store a claim; what it amounts to. Raises `Refused` or `NotFound` and then stores nothing."""
-        claim, found = _redacted(claim)
+        claim, found = _redacted(_about_its_subject(claim))
         _check(claim)
         if correction and not replaces:
             raise Refused("A correction corrects something.", "Name the wrong memory's id in `replaces`.")
@@ -152,6 +153,7 @@ class Writing:
             # names that only this memory gave are erased with it, and their aliases
             rows += [_erasing(entity, writer) for entity in self._store.entities.only_in(tx, memory.id)]
             self._store.vectors.drop(tx, [text_hash(memory.claim.text())])
+            self._store.uses.forget_memory(tx, memory.id)
         self._store.truth.append(tx, rows, writer.recorded_at)
         done = {Operation.CLOSE: "closed", Operation.RETRACT: "retracted", Operation.ERASE: "erased"}[mode]
         sources = {"sources": list(memory.episodes)} if mode is Operation.ERASE else {}
@@ -162,6 +164,7 @@ class Writing:
     def _erase_episode(self, tx: Connection, episode: Episode, writer: Writer) -> Outcome:
         citing = self._store.truth.citing(episode.id)
         self._store.vectors.drop(tx, self._vectors_of(episode))
+        self._store.uses.forget_episode(tx, episode.id)
         self._store.truth.append(tx, [_erasing(episode.id, writer)], writer.recorded_at)
         return Outcome("erased", episode.id, details={"unsupported": self._unsupported(citing, episode.id)})
 
@@ -192,6 +195,14 @@ def _erasing(name: str, writer: Writer) -> LedgerRow:
         cause=writer.cause,
         episodes=(),
     )
+
+
+def _about_its_subject(claim: Claim) -> Claim:
+    """What a claim is a value of is an entity it is about."""
+    named = {same_text(each.name) for each in claim.entities}
+    if not claim.subject or same_text(claim.subject) in named:
+        return claim
+    return replace(claim, entities=(*claim.entities, EntityRef(claim.subject)))
 
 
 def _redacted(claim: Claim) -> tuple[Claim, tuple[str, ...]]:

@@ -106,14 +106,13 @@ class Accounts:
             "UPDATE sessions SET ended_at = ? WHERE profile = ? AND session = ?", (at, profile, session)
         )
 
-    def closed_until(self, tx: Connection, profile: str, session: str) -> Instant:
-        """What a session was shown up to then can no longer be used in it; "" while it goes on whole."""
+    def ended(self, tx: Connection, profile: str, session: str) -> tuple[bool, Instant]:
+        """Whether a session has ended, and when it last lost its context ("" for never)."""
         row = tx.execute(
-            "SELECT max(coalesce(ended_at, ''), context_since) FROM sessions"
-            " WHERE profile = ? AND session = ?",
+            "SELECT ended_at IS NOT NULL, context_since FROM sessions WHERE profile = ? AND session = ?",
             (profile, session),
         ).fetchone()
-        return str(row[0]) if row else ""
+        return (bool(row[0]), str(row[1])) if row else (False, "")
 
     def heard(self, tx: Connection, profile: str, session: str) -> list[Heard]:
         """What a session's context holds of itself and of the sessions it goes on from."""

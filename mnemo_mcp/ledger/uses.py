@@ -38,7 +38,8 @@ class AnsweredTurn:
 class Exposure:
     """A memory shown by an injection. `verdict` is "" until one is given.
 
-    `turn` is the one that answered it, or the last of the `turns` that were looked at for it.
+    `turn` is the one that answered it, or the last of the `turns` that were looked at for it, of which
+    `doubts` left it open whether it was used.
     """
 
     injection: int
@@ -53,6 +54,7 @@ class Exposure:
     evidence: str
     turn: int | None
     turns: int
+    doubts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Opinion:
 
 
 _EXPOSURE = """SELECT e.injection, e.memory, e.session, e.at, i.moment, i.prompt, e.verdict, e.probability,
- e.judge, e.evidence, e.turn, e.turns FROM exposures e JOIN injections i ON i.seq = e.injection"""
+ e.judge, e.evidence, e.turn, e.turns, e.doubts FROM exposures e JOIN injections i ON i.seq = e.injection"""
 
 
 class Uses:
@@ -115,24 +117,6 @@ class Uses:
         rows = tx.execute("SELECT prompts FROM turns WHERE profile = ? AND session = ?", (profile, session))
         return {each for (prompts,) in rows for each in json.loads(prompts)}
 
-    def due(self, now: Instant, most: int) -> list[tuple[str, str]]:
-        """Profile and session of the tasks that wait longest."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT profile, subject FROM work WHERE kind = ? AND due_at <= ?"
-                " ORDER BY due_at, seq LIMIT ?",
-                (KIND, now, most),
-            ).fetchall()
-        return [(profile, session) for profile, session in rows]
-
-    def done(self, tx: Connection, profile: str, session: str) -> None:
-        """A session's task is done, unless a turn came in meanwhile."""
-        tx.execute(
-            "DELETE FROM work WHERE kind = ?1 AND profile = ?2 AND subject = ?3 AND NOT EXISTS ("
-            " SELECT 1 FROM turns WHERE profile = ?2 AND session = ?3 AND judged = 0)",
-            (KIND, profile, session),
-        )
-
     def unjudged(self, profile: str, session: str) -> list[AnsweredTurn]:
         """The turns of a session still to be judged, in order."""
         with self._database.read() as connection:
@@ -147,14 +131,20 @@ class Uses:
         """A turn was judged; what was done in it is needed no more."""
         tx.execute("UPDATE turns SET judged = 1, acts = '' WHERE seq = ?", (turn.seq,))
 
-    def exposures(self, profile: str, session: str, *, waiting: bool = False) -> list[Exposure]:
-        """The memories shown in a session, in order; those `waiting` for a verdict alone if so asked."""
+    def exposures(self, profile: str, session: str) -> list[Exposure]:
+        """The memories shown in a session, in order."""
         with self._database.read() as connection:
-            rows = connection.execute(
-                f"{_EXPOSURE} WHERE e.profile = ? AND e.session = ? AND (e.verdict = '' OR NOT ?)"
-                " ORDER BY e.injection, e.memory",
-                (profile, session, waiting),
-            ).fetchall()
+            return self._exposures(connection, profile, session, "")
+
+    def waiting(self, tx: Connection, profile: str, session: str) -> list[Exposure]:
+        """Those of them that have no verdict yet."""
+        return self._exposures(tx, profile, session, " AND e.verdict = ''")
+
+    def _exposures(self, connection: Connection, profile: str, session: str, also: str) -> list[Exposure]:
+        rows = connection.execute(
+            f"{_EXPOSURE} WHERE e.profile = ? AND e.session = ?{also} ORDER BY e.injection, e.memory",
+            (profile, session),
+        )
         return [Exposure(*row) for row in rows]
 
     def settle(
@@ -163,11 +153,21 @@ class Uses:
         """Give an exposure its verdict, or note what was seen so far; whether a verdict was given now."""
         changed = tx.execute(
             "UPDATE exposures SET verdict = ?, probability = ?, judge = ?, evidence = ?,"
-            " turn = coalesce(?, turn), turns = turns + ?, judged_at = ?"
+            " turn = coalesce(?, turn), turns = turns + ?, doubts = doubts + ?, judged_at = ?"
             " WHERE injection = ? AND memory = ? AND verdict = ''",
-            (opinion.verdict if opinion.final else "", opinion.probability, opinion.judge, opinion.evidence,
-             turn, int(turn is not None), at if opinion.final else None, shown.injection, shown.memory),
-        )  # fmt: skip
+            (
+                opinion.verdict if opinion.final else "",
+                opinion.probability,
+                opinion.judge,
+                opinion.evidence,
+                turn,
+                int(turn is not None),
+                int(opinion.verdict == UNSURE),
+                at if opinion.final else None,
+                shown.injection,
+                shown.memory,
+            ),
+        )
         return bool(changed.rowcount) and opinion.final
 
     def forget_memory(self, tx: Connection, memory: str) -> None:
