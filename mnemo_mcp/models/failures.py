@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from mnemo_mcp.errors import (
 _NO_MODEL = re.compile(r"model[^.]{0,80}(not found|does not exist|unknown|not exist|no such|pull)|"
                        r"(unknown|no such|invalid) model|model_not_found", re.IGNORECASE)  # fmt: skip
 _LONGEST_TOLD = 300
+_LONGEST_WAIT = 86_400.0
 
 
 def failure(status: int, headers: Mapping[str, str], text: str, shown: str, model: str) -> EndpointError:
@@ -55,28 +57,25 @@ def failure(status: int, headers: Mapping[str, str], text: str, shown: str, mode
     return RequestRefused(f"{shown} refused the request ({status}{said}).", "See the log of that server.")
 
 
-def retry_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """How long the server asks to be left alone, by `Retry-After` in either of its forms."""
+def retry_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks to be left alone, by `Retry-After` in either of its forms; a day at most."""
     value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        until = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    sent = now or _date(headers.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (until - sent).total_seconds()) if until.tzinfo else None
+        until, sent = _date(value), _date(headers.get("date", "")) or datetime.now(UTC)
+        if until is None:
+            return None
+        seconds = (until - sent).total_seconds()
+    return min(max(0.0, seconds), _LONGEST_WAIT) if math.isfinite(seconds) else None
 
 
 def _date(text: str) -> datetime | None:
     try:
-        return parsedate_to_datetime(text)
-    except ValueError:
+        found = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
         return None
+    return found if found.tzinfo else None
 
 
 def _told(text: str) -> str:

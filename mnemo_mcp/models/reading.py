@@ -80,8 +80,8 @@ def read_json(text: str, schema: Mapping[str, Any] | None = None) -> Read | None
 def fitted(value: Any, schema: Mapping[str, Any]) -> tuple[Any, bool]:
     """`value` in the outer shape that `schema` describes, and whether it has it.
 
-    A list stands for the object that holds nothing but a list, a single element for a list of one, and
-    equal elements of a list for one of them.
+    A list stands for the object that holds nothing but a list, and a single element for a list of one. Of
+    equal elements of a list one is kept, and none that are of another shape.
     """
     kind = schema.get("type")
     if kind == "array":
@@ -90,7 +90,10 @@ def fitted(value: Any, schema: Mapping[str, Any]) -> tuple[Any, bool]:
             value = [value]
         if not isinstance(value, list):
             return value, False
-        return _distinct(value), True
+        elements = [found for found, fits in (fitted(each, items) for each in value) if fits]
+        return _distinct(elements), bool(elements) or not value
+    if kind == "string":
+        return value, isinstance(value, str)
     if kind != "object":
         return value, True
     properties = schema.get("properties", {})
