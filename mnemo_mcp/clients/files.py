@@ -40,11 +40,12 @@ class Backups:
         self._folder = folder
 
     def keep(self, path: Path, content: bytes | None) -> None:
-        """Note the state of a file that holds nothing of ours."""
-        first = self._place(path, "first")
+        """Note the state of a file, if it holds nothing of ours yet."""
+        first, last = self._place(path, "first"), self._place(path, "last")
         if _noted(first) is None:
             self._note(path, first, content)
-        self._note(path, self._place(path, "last"), content)
+        if _noted(last) is None or b"mnemo" not in (content or b""):
+            self._note(path, last, content)
 
     def original(self, path: Path) -> Original:
         """The state before the present entries, if it was noted."""
@@ -101,8 +102,6 @@ def apply(path: Path, entries: Entries, backups: Backups, *, adding: bool) -> Ch
         before = content_of(target)
         after = _edited(target, before, entries, backups, adding)
         if after == before and not raced:
-            if not adding:
-                backups.done(target)
             return made
         if after == before:
             raced = False

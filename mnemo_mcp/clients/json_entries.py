@@ -102,6 +102,15 @@ class JsonHooks:
         return put(text, first, handler) if ours.is_gone(first.value) else text
 
 
+def without(text: str | None, path: Sequence[str], original: Original) -> str | None:
+    """Without one member, and without objects around it that are empty by that and were not there before."""
+    parent = _node(text, path[:-1], False) if text and text.strip() else None
+    if text is None or parent is None or path[-1] not in parent.keys:
+        return text if text is None else _pruned(text, path[:-1], original, False)
+    text = drop(text, parent, parent.keys.index(path[-1]))
+    return _pruned(text, path[:-1], original, False)
+
+
 def _places(groups: Node) -> Iterator[tuple[int, int]]:
     """Handlers of ours: which group, and where in it."""
     for place, group in enumerate(groups.children):

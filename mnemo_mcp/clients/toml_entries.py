@@ -1,4 +1,4 @@
-"""Entries of ours in Codex's TOML file: a block at its end, told by comments, or tables told by their names."""
+"""Entries of ours in Codex's TOML file: a block at its end, told by comments, or tables told by name."""
 
 from __future__ import annotations
 
@@ -65,8 +65,7 @@ class TomlTrust:
     hashes: Mapping[str, str]
 
     def holds(self, text: str | None) -> bool:
-        state = _table(parse(text or ""), "hooks", "state")
-        return any(key in state for key in self.hashes) or has_block(text or "", _TRUST_BLOCK)
+        return bool(self._keys(parse(text or ""))) or has_block(text or "", _TRUST_BLOCK)
 
     def add(self, text: str | None) -> str:
         text = text or ""
@@ -84,8 +83,15 @@ class TomlTrust:
         return text if text is None or not self.holds(text) else _emptied(self._without(text), original)
 
     def _without(self, text: str) -> str:
-        state = _table(parse(text), "hooks", "state")
-        return _removed(text, _TRUST_BLOCK, [("hooks", "state", key) for key in self.hashes if key in state])
+        return _removed(text, _TRUST_BLOCK, [("hooks", "state", key) for key in self._keys(parse(text))])
+
+    def _keys(self, document: Mapping[str, Any]) -> list[str]:
+        """What is trusted of ours; a hook may have moved since, but what it does is its own."""
+        state = _table(document, "hooks", "state")
+        digests = set(self.hashes.values())
+        return [
+            key for key in state if key in self.hashes or _table(state, key).get("trusted_hash") in digests
+        ]
 
 
 def _names(document: Mapping[str, Any]) -> list[str]:

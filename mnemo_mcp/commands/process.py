@@ -8,6 +8,8 @@ import time
 from typing import Any
 
 from mnemo_mcp import __version__
+from mnemo_mcp.clients import codex
+from mnemo_mcp.clients.catalog import Places
 from mnemo_mcp.commands.door import Commands, Failed, NoDaemon, Result, ask, command, show
 from mnemo_mcp.thin import link
 
@@ -72,6 +74,7 @@ def _doctor(options: argparse.Namespace) -> int:
             probed = ask("probe", {})["endpoints"]
             problems += [each["problem"] for each in probed if each["problem"] not in ("", *problems)]
             status = {**status, "endpoints": probed}
+    problems += codex.untrusted(Places())
     result = {**status, "problems": problems}
     show(options, result, _told_status)
     return 1 if problems else 0
@@ -83,7 +86,7 @@ def _serve(options: argparse.Namespace) -> None:
     from mnemo_mcp.errors import MnemoError, StoreBusy
 
     until = time.monotonic() + _FAREWELL_SECONDS
-    _stop_running()
+    stop_running()
     try:
         door = web_door(options.http, token=not options.no_token) if options.http is not None else None
         while True:
@@ -92,18 +95,18 @@ def _serve(options: argparse.Namespace) -> None:
             except StoreBusy:  # a client was quicker to start one
                 if time.monotonic() > until:
                     raise
-            if not _stop_running():
+            if not stop_running():
                 time.sleep(0.05)
     except MnemoError as error:
         raise Failed(str(error)) from None
 
 
 def _stop(options: argparse.Namespace) -> None:
-    stopped = _stop_running()
+    stopped = stop_running()
     show(options, {"stopped": stopped}, lambda result: "Stopped." if result["stopped"] else "Nothing ran.")
 
 
-def _stop_running() -> bool:
+def stop_running() -> bool:
     """End the daemon of this data folder, if one runs, and wait until it has let go of the folder."""
     try:
         pid = int(ask("status", {}, start=False)["pid"])

@@ -15,7 +15,7 @@ from mnemo_mcp.errors import StoreBusy, StoreError
 
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 _MARKS = {"mnemo.db", "config.toml"}
-_OURS = {*_MARKS, "token", "search", "index", "models", "run", "log", "inbox", "backups"}
+CONTENTS = {*_MARKS, "token", "search", "index", "models", "run", "log", "inbox", "backups"}
 _ROOM_BYTES = 8 << 20  # LanceDB needs a few MB to write a small table anew
 
 
@@ -52,7 +52,7 @@ def shortage(home: Path) -> list[str]:
 def _is_for_something_else(home: Path) -> bool:
     """Whether a folder holds other things and nothing that shows it to be mnemo's: a home folder, `/`."""
     names = {each.name for each in home.iterdir() if not each.name.startswith(".")}
-    return not names <= _OURS and not names & _MARKS
+    return not names <= CONTENTS and not names & _MARKS
 
 
 def _contents(home: Path) -> Iterator[Path]:
