@@ -28,7 +28,7 @@ from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant
 from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.connected import LanguageModels
-from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.models.moving import MovingPair
 from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference
@@ -67,13 +67,14 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.zone = zone_named(settings.zone)
-        self.encoders = EncoderPair(settings.encoders, settings.model_files)
+        self.encoders = MovingPair(settings.encoders, settings.model_files)
         self._ownership = None if owned else Ownership(settings.home)
         try:
             self.store = Store(settings.database, clock())
         except MnemoError:
             self._release()
             raise
+        self.encoders.begin(self.store.vectors.encoders())
         self.index = Index(self.store, settings.index)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
@@ -300,6 +301,7 @@ class Service:
             "memories": self.store.truth.count(profile),
             "episodes": self.store.episodes.count(profile),
             "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
+            "moving": self.upkeep.moving(),
             "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
             **self.tasks.status(),
             "problems": [

@@ -42,6 +42,19 @@ class Vectors:
                 [(encoder, name, scale, data) for name, (scale, data) in vectors],
             )
 
+    def encoders(self) -> list[str]:
+        """The ids of all encoders there are vectors of, without reading the vectors."""
+        found: list[str] = []
+        with self._database.read() as connection:
+            while True:
+                row = connection.execute(
+                    "SELECT encoder FROM vectors WHERE encoder > ? ORDER BY encoder LIMIT 1",
+                    (found[-1] if found else "",),
+                ).fetchone()
+                if row is None:
+                    return found
+                found.append(row[0])
+
     def drop(self, tx: Connection, hashes: Iterable[bytes]) -> None:
         """Forget the vectors of erased texts."""
         tx.executemany("DELETE FROM vectors WHERE hash = ?", [(name,) for name in hashes])

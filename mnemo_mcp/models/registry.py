@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mnemo_mcp.errors import ModelError, SettingsError
@@ -29,26 +30,47 @@ class EncoderPair:
     Raises `SettingsError` for a name that is not known; whether the models are there, `load` finds out.
     """
 
-    def __init__(self, settings: Encoders, folder: Path | None = None) -> None:
-        """`folder` holds the models that were fetched, each in a folder of its name."""
+    def __init__(
+        self, settings: Encoders, folder: Path | None = None, shared: Mapping[str, Make] | None = None
+    ) -> None:
+        """`folder` holds the models that were fetched, each in a folder of its name.
+
+        An encoder that is `shared` is taken from there, not loaded a second time.
+        """
+        self.settings = settings
         self._english, self._other = settings.english, settings.other
-        self._make = {name: _maker(name, settings, folder) for name in self._wanted()}
+        self._make = {
+            name: (shared or {}).get(name) or _maker(name, settings, folder) for name in self._wanted()
+        }
         self._loaded: Mapping[str, Encoder] = {}
         self._failed: Mapping[str, ModelError] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def load(self) -> None:
         """Load what is not loaded yet; blocks, while the encoder loaded first already serves."""
         with self._lock:
-            for name, make in self._make.items():
-                if name in self._loaded or name in self._failed:
-                    continue
-                try:
-                    self._loaded = {**self._loaded, name: make()}
-                except ModelError as error:
-                    self._failed = {**self._failed, name: error}
+            for name in self._make:
+                with suppress(ModelError):
+                    self.take(name)
             _one_thread()
             _give_memory_back()
+
+    def take(self, name: str) -> Encoder:
+        """One of the encoders, loaded where it is not yet. Raises `ModelError` where it cannot be."""
+        with self._lock:
+            if name in self._failed:
+                raise self._failed[name]
+            if name not in self._loaded:
+                try:
+                    self._loaded = {**self._loaded, name: self._make[name]()}
+                except ModelError as error:
+                    self._failed = {**self._failed, name: error}
+                    raise
+            return self._loaded[name]
+
+    def readers(self) -> tuple[Encoder | None, Encoder | None]:
+        """Who reads English questions and who all others, as far as they are loaded."""
+        return self._reader(True), self._reader(False)
 
     def warm(self) -> None:
         """Let every encoder read a sentence, so that the first question finds memory and code in place."""
@@ -76,7 +98,9 @@ class EncoderPair:
         The other one stands in only where the right one is off or broken, not while it loads: the same
         question is to find the same.
         """
-        english = is_english(cut_question(text))
+        return self._reader(is_english(cut_question(text)))
+
+    def _reader(self, english: bool) -> Encoder | None:
         for name in (self._english, self._other) if english else (self._other, self._english):
             if name in self._loaded:
                 return self._loaded[name]
@@ -87,8 +111,11 @@ class EncoderPair:
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be loaded, who serves in its place, and what to do about it."""
-        failed, serving = self._failed, self.ready_encoders()
-        instead = f"{serving[0].id} reads every question" if serving else "only words are searched"
+        serving = self.ready_encoders()
+        return self._told(f"{serving[0].id} reads every question" if serving else "only words are searched")
+
+    def _told(self, instead: str) -> tuple[str, ...]:
+        failed = self._failed
         return tuple(
             f"The encoder {name} is not available, {instead}: {failed[name]}"
             for name in self._make
