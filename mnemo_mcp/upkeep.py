@@ -14,17 +14,16 @@ from datetime import timedelta
 from mnemo_mcp.errors import ModelError, StoreDamaged, StoreError
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Episode
 from mnemo_mcp.models.embeddings import EndpointEncoder
 from mnemo_mcp.models.encoder import Encoder
-from mnemo_mcp.models.moving import MovingPair
+from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import RecalledEpisode
 from mnemo_mcp.recall.channels import Meaning
-from mnemo_mcp.recall.passage import passage
+from mnemo_mcp.recall.episodes import most_told, told
 from mnemo_mcp.recall.question import Question
-from mnemo_mcp.recall.recall import Ask, floor_of
+from mnemo_mcp.recall.recall import Ask
 from mnemo_mcp.search.embedding import CachedEmbedding
-from mnemo_mcp.search.episodes import Hit, search_episodes
+from mnemo_mcp.search.episodes import search_episodes
 from mnemo_mcp.search.projection import Projection
 from mnemo_mcp.search.relay import Relay
 from mnemo_mcp.settings import Settings
@@ -36,14 +35,13 @@ _FRESH_SECONDS = 0.2  # a batch embedded in the background may be in the way for
 _FAREWELL_SECONDS = 5.0  # for a batch that is out at another machine
 _BACKLOG = 64  # vectors; with more to be made an answer waits for none of them and says so
 _BATCH = 64
-_PASSAGES = 3
 
 
 class Upkeep:
     """Keeps vectors and search tables level with the store."""
 
     def __init__(
-        self, settings: Settings, store: Store, index: Index, encoders: MovingPair, *, background: bool
+        self, settings: Settings, store: Store, index: Index, encoders: EncoderPair, *, background: bool
     ) -> None:
         self._settings = settings
         self._store = store
@@ -67,22 +65,14 @@ class Upkeep:
         if not self._background:
             while self.embed(_BATCH):
                 pass
-            while self._encoders.moving and self.relay():
-                pass
-        elif self._lacking(self._encoders.serving()) <= _BACKLOG:
-            for encoder in self._encoders.serving():
+        elif self._lacking() <= _BACKLOG:
+            for encoder in self._encoders.ready_encoders():
                 if not isinstance(encoder, EndpointEncoder):  # nobody waits for what another machine does
                     self._embed(encoder, _FRESH, _FRESH_SECONDS)
 
     def embed(self, most: int = _BATCH) -> int:
-        """Give up to `most` memories of each profile the vectors they lack; how many were given.
-
-        Encoders that are still to take over come after the ones that serve.
-        """
-        serving = self._encoders.serving()
-        coming = [encoder for encoder in self._encoders.ready_encoders() if encoder not in serving]
-        given = sum(self._embed(encoder, most) for encoder in serving)
-        return given or sum(self._embed(encoder, most) for encoder in coming)
+        """Give up to `most` memories of each profile the vectors they lack; how many were given."""
+        return sum(self._embed(encoder, most) for encoder in self._encoders.ready_encoders())
 
     def _embed(self, encoder: Encoder, most: int, patience: float = -1) -> int:
         """As `embed` with one encoder; nothing where it is at work longer than `patience` (-1: no limit)."""
@@ -104,7 +94,6 @@ class Upkeep:
         with self._carrying:
             reached = self._reached()
             if reached == self._level:
-                self._settle()
                 return 0  # asking the tables costs a hundred times as much as asking the store
             try:
                 carried = self._tables()[1].step()
@@ -117,36 +106,15 @@ class Upkeep:
             self._told = problem
             if not carried and not problem:
                 self._level = reached
-                self._settle()
             return carried
 
-    def _settle(self) -> None:
-        """Let encoders that have all their vectors take over; vectors nobody asks by leave memory."""
-        encoders = self._encoders
-        if not encoders.ready:
-            return
-        self._index.catch_up()
-        if encoders.moving and encoders.whole and not self._lacking(encoders.coming):
-            encoders.arrive()
-        used = {encoder.id for encoder in encoders.ready_encoders()}
-        for index in self._index.profiles() if used else ():
-            with index.lock:
-                for unused in set(index.matrices) - used:
-                    del index.matrices[unused]
-
-    def moving(self) -> str:
-        """How far a change of encoders is, in words; empty where there is none."""
-        if not self._encoders.moving:
-            return ""
-        indexes = self._index.profiles()
-        coming = self._encoders.coming
-        total = sum(map(len, indexes))
-        done = min((total - self._lacking([encoder]) for encoder in coming), default=0)
-        then = "; episodes follow" if done == total else ""
-        return f"moving {self._encoders.route}: {done:,} of {total:,} memories{then}"
-
-    def passages(self, ask: Ask, question: Question, meaning: Meaning | None) -> list[RecalledEpisode]:
-        """Passages of episodes in scope that answer a question."""
+    def passages(
+        self, ask: Ask, question: Question, meaning: Meaning | None, weak: bool = False
+    ) -> list[RecalledEpisode]:
+        """Passages of episodes in scope that answer a question, best first: three, or up to the limit of one
+        who asks for more than is usual. `weak` also gives those that are merely nearest, and marks them.
+        """
+        most = most_told(ask, self._settings.recall.limit)
         if not self._background:
             while self.relay():
                 pass
@@ -161,7 +129,7 @@ class Upkeep:
                 profile=ask.profile,
                 projects=projects,
                 exclude_session=None,
-                limit=4 * _PASSAGES,
+                limit=most if weak else 4 * most,
             )
         except StoreDamaged as error:
             with self._carrying:
@@ -170,7 +138,7 @@ class Upkeep:
         except StoreError as error:
             self._problem = str(error)
             return []
-        return self._relevant(hits, question, meaning)
+        return told(self._store.episodes, hits, ask, question, meaning, most, weak)
 
     def maintain(self) -> None:
         """Compact the search tables and drop versions nobody can be reading any more."""
@@ -187,11 +155,15 @@ class Upkeep:
 
     def waiting(self) -> dict[str, int]:
         """How much is still to be done."""
-        return {"embed": self._lacking(self._encoders.ready_encoders()), "relay": self._lag()}
+        return {"embed": self._lacking(), "relay": self._lag()}
 
-    def _lacking(self, encoders: Sequence[Encoder]) -> int:
-        """How many vectors of `encoders` there are still to be made."""
-        return sum(index.lacks(encoder.id) for index in self._index.profiles() for encoder in encoders)
+    def _lacking(self) -> int:
+        """How many vectors there are still to be made."""
+        return sum(
+            index.lacks(encoder.id)
+            for index in self._index.profiles()
+            for encoder in self._encoders.ready_encoders()
+        )
 
     def _reached(self) -> tuple[object, ...]:
         """What the search tables are to reflect: the last row, the last episode, the encoders."""
@@ -236,27 +208,3 @@ class Upkeep:
             _log.warning("%s It is rebuilt.", error)
             damaged.reset()
             self._projection = self._relay = self._level = None
-
-    def _relevant(
-        self, hits: Sequence[Hit], question: Question, meaning: Meaning | None
-    ) -> list[RecalledEpisode]:
-        episodes = self._store.episodes.many(hit.id for hit in hits)
-        found = []
-        for hit in hits:
-            episode = episodes.get(hit.id)
-            if episode is not None and episode.text:
-                kept = _answering(episode, hit, question, meaning)
-                found += [kept] if kept else []
-        return found[:_PASSAGES]
-
-
-def _answering(
-    episode: Episode, hit: Hit, question: Question, meaning: Meaning | None
-) -> RecalledEpisode | None:
-    """The passage of one hit, if it holds enough of the question in words or is near enough in meaning."""
-    text, share = passage(episode.text, question.words)
-    floor = floor_of(meaning)
-    near = hit.cosine is not None and hit.cosine >= floor.meaning_alone
-    if share < 2 * floor.words_asked and not near:
-        return None
-    return RecalledEpisode(episode, text, hit.score)

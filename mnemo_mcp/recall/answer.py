@@ -25,11 +25,18 @@ class RecalledMemory:
 
 @dataclass(frozen=True, slots=True)
 class RecalledEpisode:
-    """An episode and the passage of it that matters."""
+    """An episode and the passage of it that matters.
+
+    `before` and `after` are what its neighbours in the thread add, "" where they add nothing. A `weak` one
+    is merely the nearest there is.
+    """
 
     episode: Episode
     passage: str
     score: float
+    before: str = ""
+    after: str = ""
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ _WORDS_MOST = 100
 class Hit:
     """One episode found: its score, its rank by words and by meaning if these found it, its cosine if known.
 
-    `coverage` is the share of the question's weight that it and its neighbours hold; `before` and `after`
-    are their ids, "" where there is none.
+    `coverage` is the share of the question's weight that it and its neighbours hold.
     """
 
     id: str
@@ -32,8 +31,6 @@ class Hit:
     meaning_rank: int | None
     cosine: float | None
     coverage: float
-    before: str
-    after: str
 
 
 def search_episodes(
@@ -76,9 +73,6 @@ def _best(field: Field, weighed: Weighed, limit: int) -> list[Hit]:
 
 
 def _hit(field: Field, weighed: Weighed, place: int) -> Hit:
-    def beside(other: int) -> str:
-        return str(field.ids[other]) if other >= 0 else ""
-
     cosine = float(field.cosines[place])
     return Hit(
         id=str(field.ids[place]),
@@ -87,8 +81,6 @@ def _hit(field: Field, weighed: Weighed, place: int) -> Hit:
         meaning_rank=_rank(weighed.cosines, place),
         cosine=None if np.isnan(cosine) else cosine,
         coverage=float(weighed.coverage[place]),
-        before=beside(field.before[place]),
-        after=beside(field.after[place]),
     )
 
 

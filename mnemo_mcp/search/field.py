@@ -50,9 +50,7 @@ class Field:
     def joined(self, other: Field) -> Field:
         """This field and another one behind it."""
         moved = (np.where(each < 0, -1, each + len(self)) for each in (other.before, other.after))
-        before, after = (
-            np.concatenate(pair) for pair in zip((self.before, self.after), moved, strict=True)
-        )
+        before, after = (np.concatenate(pair) for pair in zip((self.before, self.after), moved, strict=True))
         return Field(
             np.concatenate([self.ids, other.ids]),
             before,

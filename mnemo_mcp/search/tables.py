@@ -63,7 +63,7 @@ def vector_column(encoder: str) -> str:
 
 
 def signs_column(encoder: str) -> str:
-    """The column of the signs of an encoder's vectors: what LanceDB, which searches no int8, looks through."""
+    """The column of the signs of an encoder's vectors, which LanceDB can look through; int8 it cannot."""
     return _SIGNS + vector_column(encoder).removeprefix(_VECTOR)
 
 
@@ -97,7 +97,9 @@ def widen(handle: Any, encoders: Mapping[str, int]) -> None:
         known = dimensions(handle, encoder)
         if not known:
             signs = pa.field(signs_column(encoder), pa.list_(pa.uint8(), -(-dims // 8)))
-            handle.add_columns(pa.schema([pa.field(vector_column(encoder), pa.list_(pa.int8(), dims)), signs]))
+            handle.add_columns(
+                pa.schema([pa.field(vector_column(encoder), pa.list_(pa.int8(), dims)), signs])
+            )
         elif known != dims:
             raise StoreDamaged(f"The search tables hold vectors of {encoder} with {known} parts, not {dims}.")
 
