@@ -21,6 +21,7 @@ from mnemo_mcp.clients.toml_text import (
 )
 
 _SERVERS = "mcp_servers"
+_HEADERS = (f"[{_SERVERS}]", "[hooks]", "[hooks.state]")  # say nothing without what is inside
 _SERVER_BLOCK, _TRUST_BLOCK = "server", "trust"
 
 
@@ -52,7 +53,7 @@ class TomlServer:
     def remove(self, text: str | None, original: Original) -> str | None:
         if text is None or not self.holds(text):
             return text
-        return _emptied(self._without(text, _names(parse(text))), original)
+        return _restored(self._without(text, _names(parse(text))), original)
 
     def _without(self, text: str, names: Iterable[str]) -> str:
         return _removed(text, _SERVER_BLOCK, [(_SERVERS, name) for name in names])
@@ -80,7 +81,7 @@ class TomlTrust:
         return _checked(add_block(text, _TRUST_BLOCK, {"hooks": {"state": trusted}}), wanted)
 
     def remove(self, text: str | None, original: Original) -> str | None:
-        return text if text is None or not self.holds(text) else _emptied(self._without(text), original)
+        return text if text is None or not self.holds(text) else _restored(self._without(text), original)
 
     def _without(self, text: str) -> str:
         return _removed(text, _TRUST_BLOCK, [("hooks", "state", key) for key in self._keys(parse(text))])
@@ -164,5 +165,11 @@ def _checked(text: str, wanted: Mapping[str, Any]) -> str:
     return text
 
 
-def _emptied(text: str, original: Original) -> str | None:
-    return original.text if original.blank and not text.strip() else text
+def _restored(text: str, original: Original) -> str | None:
+    """What the file was before, if no line says anything else: Codex moves blank lines and line ends."""
+    return original.text if original.known and _saying(text) == _saying(original.text or "") else text
+
+
+def _saying(text: str) -> list[str]:
+    lines = (line.rstrip() for line in text.splitlines())
+    return [line for line in lines if line and line not in _HEADERS]
