@@ -1,9 +1,10 @@
-"""Pictures as SVG text: the timeline of a subject on both axes."""
+"""Pictures as SVG text: the timeline of a subject on both axes, and what hooks said day by day."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall.timeline import Span
@@ -51,6 +52,43 @@ def timeline_svg(title: str, spans: Sequence[Span]) -> str:
         parts.append(f'<rect x="{_LEFT}" y="{y - 10}" width="12" height="12" fill="{colours[memory]}"/>')
         parts.append(_label(_LEFT + 20, y, what))
     return "\n".join([*parts, "</svg>", ""])
+
+
+_BAR, _GAP, _HIGH = 14, 4, 160
+_VERDICTS = (("used", "#54a24b"), ("unsure", "#eeca3b"), ("unused", "#e45756"), ("unknown", "#bab0ac"))
+
+
+def stats_svg(stats: Mapping[str, Any]) -> str:
+    """Tokens injected a day as bars, and below them what became of the memories that were shown."""
+    days, shown = stats["by_day"], stats["memories_shown"]
+    width = max(420, _LEFT + (_BAR + _GAP) * len(days) + _RIGHT)
+    most = max((day["tokens"] for day in days), default=0) or 1
+    base = _TOP + _HIGH
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{base + 100}"'
+        ' font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _label(10, 20, f"Tokens injected in {stats['days']} days: {stats['tokens']}", size=15),
+        _label(10, _TOP + 10, str(most), "#666"),
+        _label(10, base, "0", "#666"),
+    ]
+    for place, day in enumerate(days):
+        high = round(_HIGH * day["tokens"] / most)
+        x = _LEFT + place * (_BAR + _GAP)
+        parts.append(
+            f'<rect x="{x}" y="{base - high}" width="{_BAR}" height="{high}" fill="{_COLOURS[0]}">'
+            f"<title>{escape(day['day'])}: {day['tokens']} tokens</title></rect>"
+        )
+    for day, x in ((days[0], _LEFT), (days[-1], width - _RIGHT - 70)) if days else ():
+        parts.append(_label(x, base + 16, day["day"], "#666"))
+    left = float(_LEFT)
+    for place, (name, colour) in enumerate(_VERDICTS):
+        count = stats["verdicts"][name]
+        long = (width - _LEFT - _RIGHT) * count / shown if shown else 0.0
+        parts.append(f'<rect x="{left:.1f}" y="{base + 34}" width="{long:.1f}" height="16" fill="{colour}"/>')
+        parts.append(_label(_LEFT + 80 * place, base + 70, f"{name} {count}", colour))
+        left += long
+    return "\n".join([*parts, _label(10, base + 46, "memories", "#666"), "</svg>", ""])
 
 
 class _Axis:

@@ -11,9 +11,10 @@ from typing import Any
 from mnemo_mcp.daemon import arguments as read
 from mnemo_mcp.daemon.arguments import Arguments
 from mnemo_mcp.memory import Episode, LedgerRow, Memory, Outcome, Status, instant
-from mnemo_mcp.pictures import timeline_svg
+from mnemo_mcp.pictures import stats_svg, timeline_svg
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.service import Service
+from mnemo_mcp.standing.account import Account
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,18 @@ def backup(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]
     return {"file": str(file)}
 
 
+def why(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    account = Account(service.store, service.zone)
+    return account.why(service.profile_of(caller.profile), read.text(given, "session") or None)
+
+
+def stats(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    account, days = Account(service.store, service.zone), read.number(given, "days") or 30
+    now = instant(service.clock())
+    found = account.stats(service.profile_of(caller.profile), now, max(1, min(days, 3_660)))
+    return {**found, "svg": stats_svg(found)}
+
+
 def status(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     return dict(service.status())
 
@@ -205,6 +218,8 @@ VERBS: Mapping[str, Verb] = {
     "export": export,
     "import": take_in,
     "backup": backup,
+    "why": why,
+    "stats": stats,
     "status": status,
     "check": check,
     "probe": probe,

@@ -40,6 +40,19 @@ class Heard:
     until: Instant
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A client's session. `parent` is the one whose context it goes on from, with `inherited` tokens."""
+
+    session: str
+    client: str
+    project: str
+    opened_at: Instant
+    ended_at: Instant | None
+    parent: str
+    inherited: int
+
+
 class Accounts:
     """What hooks have shown, and what is derived about memories."""
 
@@ -202,6 +215,16 @@ class Accounts:
             )
             for wall, session, when, at, prompt, tokens, memories, reason, detail, seq in rows
         ]
+
+    def sessions(self, profile: str, beginning: str) -> list[Session]:
+        """The sessions whose name begins so, oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT session, client, project, opened_at, ended_at, parent, inherited FROM sessions"
+                " WHERE profile = ? AND substr(session, 1, length(?)) = ? ORDER BY opened_at, session",
+                (profile, beginning, beginning),
+            ).fetchall()
+        return [Session(*row) for row in rows]
 
     def latest_session(self, profile: str) -> str:
         """The session in which something was said or kept silent last; "" for none."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mnemo_mcp.errors import ModelError
-from mnemo_mcp.index.index import Index
 from mnemo_mcp.ledger.uses import UNSURE, UNUSED, USED, Opinion
-from mnemo_mcp.ledger.vectors import Vectors as VectorCache
 from mnemo_mcp.memory import Kind, Memory
 from mnemo_mcp.models.cut import cut_question
 from mnemo_mcp.models.encoder import Encoder
 from mnemo_mcp.models.language import is_english
 from mnemo_mcp.models.questions import Answer, Predicate, Question
 from mnemo_mcp.models.registry import EncoderPair
-from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.settings import USAGE, USAGE_WORDS, Usage, UsageWeights
-from mnemo_mcp.standing.scorer import Turn, Vectors, Weight, probability, sentences, traces
+from mnemo_mcp.standing.scorer import Traces, Turn, Vectors, probability, sentences, traces
 from mnemo_mcp.words import telling, words
 
 _WAYS = (Kind.PREFERENCE, Kind.PROCEDURE)
@@ -28,7 +25,7 @@ _ASKED = (
 _LONGEST = 12_000  # characters of each text that a decisions model is given
 _LEAST_WORDS = 3  # an answer with fewer telling words shows nothing either way
 
-LABEL_CITED = "cited"
+CITED, BY_WORDS = "cited", "words"
 
 
 class DecisionsModel(Protocol):
@@ -48,7 +45,7 @@ class DecisionsModel(Protocol):
 def cited(memory: Memory, turn: Turn) -> Opinion | None:
     """Who names a memory by its id has used it."""
     if memory.id in turn.answer or memory.id in turn.acts:
-        return Opinion(USED, 1.0, LABEL_CITED, memory.id)
+        return Opinion(USED, 1.0, CITED, memory.id)
     return None
 
 
@@ -83,52 +80,51 @@ def _opinion(answer: Answer | None, model: DecisionsModel, constants: Usage) -> 
     return Opinion(UNUSED if sure and share < constants.decided_unused else UNSURE, share, judge)
 
 
+Weigh = Callable[[str, Iterable[str]], Mapping[str, float]]
+"""How much words tell among the memories of a profile, 0 to 1."""
+
+Embed = Callable[[Encoder, Sequence[str]], Vectors]
+"""Gives memories their vectors. Raises `ModelError` where the encoder gives none."""
+
+
 class LocalScorer:
     """Scores with what is on this machine: words weighed as the profile's memories do, vectors if ready."""
 
-    def __init__(self, index: Index, encoders: EncoderPair, cache: VectorCache) -> None:
-        self._index = index
+    def __init__(self, weigh: Weigh, encoders: EncoderPair, embed: Embed) -> None:
+        self._weigh = weigh
         self._encoders = encoders
-        self._embedding = CachedEmbedding(cache)
+        self._embed = embed
 
     def opinions(self, memories: Sequence[Memory], turn: Turn, profile: str) -> dict[str, Opinion]:
-        """What the answer shows of each memory, by id; the answer is read once for all of them."""
-        read: dict[str, tuple[Vectors, Vectors] | None] = {}
+        """What the answer shows of each memory, by id."""
         found = {}
-        for memory in memories:
-            encoder = self._encoder(memory, turn)
-            vectors = None
-            if encoder is not None:
-                if encoder.id not in read:
-                    read[encoder.id] = _read(encoder, turn)
-                vectors = self._with_own(encoder, memory, read[encoder.id])
-            weights = USAGE[encoder.id] if encoder is not None and vectors is not None else USAGE_WORDS
-            found[memory.id] = self._opinion(memory, turn, profile, vectors, weights, encoder)
+        for memory, shows, judge in self.traces(memories, turn, profile):
+            weights = USAGE.get(judge, USAGE_WORDS)
+            share = probability(shows, weights)
+            verdict = verdict_of(share, weights, memory.claim.kind, told(memory), turn, shows)
+            seen = ", ".join(shows.words) if verdict != UNUSED else ""
+            found[memory.id] = Opinion(verdict, share, judge, seen)
         return found
 
-    def _opinion(
-        self,
-        memory: Memory,
-        turn: Turn,
-        profile: str,
-        vectors: tuple[Vectors, Vectors, Vectors] | None,
-        weights: UsageWeights,
-        encoder: Encoder | None,
-    ) -> Opinion:
-        text = told(memory)
-        names = [each.name for each in memory.claim.entities]
-        shows = traces(text, names, turn, self._weights(text, profile), vectors)
-        share = probability(shows, weights)
-        judge = encoder.id if encoder is not None and vectors is not None else "words"
-        verdict = verdict_of(share, weights, memory.claim.kind, text, turn, meaning=vectors is not None)
-        return Opinion(verdict, share, judge, ", ".join(shows.words) if verdict != UNUSED else "")
-
-    def _weights(self, text: str, profile: str) -> Weight:
-        index = self._index.profile(profile)
-        with index.lock:
-            most = index.postings.weight("")
-            weights = {word: index.postings.weight(word) / most for word in words(text)}
-        return lambda word: weights.get(word, 1.0)
+    def traces(
+        self, memories: Sequence[Memory], turn: Turn, profile: str
+    ) -> Iterable[tuple[Memory, Traces, str]]:
+        """The traces of each memory and what was read with; the answer is read once for all of them."""
+        read: dict[str, tuple[Vectors, Vectors]] = {}
+        for memory in memories:
+            encoder, vectors = self._encoder(memory, turn), None
+            if encoder is not None:
+                try:
+                    if encoder.id not in read:
+                        read[encoder.id] = _read(encoder, turn)
+                    vectors = self._embed(encoder, [memory.claim.text()]), *read[encoder.id]
+                except ModelError:
+                    encoder = None
+            text = told(memory)
+            weights = self._weigh(profile, words(text))
+            names = [each.name for each in memory.claim.entities]
+            shows = traces(text, names, turn, weights.__getitem__, vectors)
+            yield memory, shows, encoder.id if encoder is not None else BY_WORDS
 
     def _encoder(self, memory: Memory, turn: Turn) -> Encoder | None:
         """The encoder that reads all of the texts; one that nobody measured for this is not asked."""
@@ -137,16 +133,6 @@ class LocalScorer:
         encoder = self._encoders.for_question(next(foreign, texts[0]))
         return encoder if encoder is not None and encoder.id in USAGE else None
 
-    def _with_own(
-        self, encoder: Encoder, memory: Memory, read: tuple[Vectors, Vectors] | None
-    ) -> tuple[Vectors, Vectors, Vectors] | None:
-        if read is None:
-            return None
-        try:
-            return self._embedding.get(encoder, [memory.claim.text()]), *read
-        except ModelError:
-            return None
-
 
 def told(memory: Memory) -> str:
     """All of a memory that an answer may show."""
@@ -154,9 +140,7 @@ def told(memory: Memory) -> str:
     return " ".join(part for part in (claim.text(), claim.who, claim.where, claim.when) if part)
 
 
-def verdict_of(
-    share: float, weights: UsageWeights, kind: Kind, text: str, turn: Turn, *, meaning: bool
-) -> str:
+def verdict_of(share: float, weights: UsageWeights, kind: Kind, text: str, turn: Turn, shows: Traces) -> str:
     """What a score amounts to.
 
     "Surely unused" is not said of ways to work, which are followed without a word; nor across languages by
@@ -164,15 +148,12 @@ def verdict_of(
     """
     if share >= weights.used_from:
         return USED
-    same_language = meaning or is_english(text) == is_english(turn.answer)
+    same_language = shows.meaning is not None or is_english(text) == is_english(turn.answer)
     says_something = bool(turn.acts.strip()) or len(telling(turn.answer)) >= _LEAST_WORDS
     sure = share < weights.unused_below and kind not in _WAYS and same_language and says_something
     return UNUSED if sure else UNSURE
 
 
-def _read(encoder: Encoder, turn: Turn) -> tuple[Vectors, Vectors] | None:
-    try:
-        prompt = encoder.encode([cut_question(turn.prompt)], query=True)
-        return prompt, encoder.encode(list(sentences(turn.answer)))
-    except ModelError:
-        return None
+def _read(encoder: Encoder, turn: Turn) -> tuple[Vectors, Vectors]:
+    prompt = encoder.encode([cut_question(turn.prompt)], query=True)
+    return prompt, encoder.encode(list(sentences(turn.answer)))

@@ -8,7 +8,7 @@ hooks have returned, from what is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from mnemo_mcp.errors import NotFound
@@ -19,6 +19,7 @@ from mnemo_mcp.ledger.uses import UNSURE, UNUSED, USED, AnsweredTurn, Exposure, 
 from mnemo_mcp.ledger.work import Task
 from mnemo_mcp.memory import Instant, Memory, instant
 from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.settings import Usage
 from mnemo_mcp.standing.judges import DecisionsModel, LocalScorer, asked, cited
 from mnemo_mcp.standing.muting import counted
@@ -41,7 +42,8 @@ class Judging:
         decider: DecisionsModel | None = None,
     ) -> None:
         self._store = store
-        self._scorer = LocalScorer(index, encoders, store.vectors)
+        self._index = index
+        self._scorer = LocalScorer(self._weigh, encoders, CachedEmbedding(store.vectors).get)
         self._constants = constants
         self._clock = clock
         self._decider = decider
@@ -98,6 +100,12 @@ class Judging:
             sources = (*answered.prompts, answered.answer)
             return found | asked(self._decider, rest, turn, sources, self._constants)
         return found | self._scorer.opinions(rest, turn, answered.profile)
+
+    def _weigh(self, profile: str, words: Iterable[str]) -> dict[str, float]:
+        index = self._index.profile(profile)
+        with index.lock:
+            most = index.postings.weight("")  # of a word that no memory holds
+            return {word: index.postings.weight(word) / most for word in words}
 
     def _settle(
         self, tx: Connection, turn: AnsweredTurn, shown: Exposure, opinion: Opinion, now: Instant
