@@ -16,7 +16,7 @@ from mnemo_mcp.index.index import Index
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.models.embeddings import EndpointEncoder
 from mnemo_mcp.models.encoder import Encoder
-from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.models.moving import MovingPair
 from mnemo_mcp.recall.answer import RecalledEpisode
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.recall.episodes import most_told, told
@@ -41,7 +41,7 @@ class Upkeep:
     """Keeps vectors and search tables level with the store."""
 
     def __init__(
-        self, settings: Settings, store: Store, index: Index, encoders: EncoderPair, *, background: bool
+        self, settings: Settings, store: Store, index: Index, encoders: MovingPair, *, background: bool
     ) -> None:
         self._settings = settings
         self._store = store
@@ -65,14 +65,22 @@ class Upkeep:
         if not self._background:
             while self.embed(_BATCH):
                 pass
-        elif self._lacking() <= _BACKLOG:
-            for encoder in self._encoders.ready_encoders():
+            while self._encoders.moving and self.relay():
+                pass
+        elif self._lacking(self._encoders.serving()) <= _BACKLOG:
+            for encoder in self._encoders.serving():
                 if not isinstance(encoder, EndpointEncoder):  # nobody waits for what another machine does
                     self._embed(encoder, _FRESH, _FRESH_SECONDS)
 
     def embed(self, most: int = _BATCH) -> int:
-        """Give up to `most` memories of each profile the vectors they lack; how many were given."""
-        return sum(self._embed(encoder, most) for encoder in self._encoders.ready_encoders())
+        """Give up to `most` memories of each profile the vectors they lack; how many were given.
+
+        Encoders that are still to take over come after the ones that serve.
+        """
+        serving = self._encoders.serving()
+        coming = [encoder for encoder in self._encoders.ready_encoders() if encoder not in serving]
+        given = sum(self._embed(encoder, most) for encoder in serving)
+        return given or sum(self._embed(encoder, most) for encoder in coming)
 
     def _embed(self, encoder: Encoder, most: int, patience: float = -1) -> int:
         """As `embed` with one encoder; nothing where it is at work longer than `patience` (-1: no limit)."""
@@ -94,6 +102,7 @@ class Upkeep:
         with self._carrying:
             reached = self._reached()
             if reached == self._level:
+                self._settle()
                 return 0  # asking the tables costs a hundred times as much as asking the store
             try:
                 carried = self._tables()[1].step()
@@ -106,7 +115,33 @@ class Upkeep:
             self._told = problem
             if not carried and not problem:
                 self._level = reached
+                self._settle()
             return carried
+
+    def _settle(self) -> None:
+        """Let encoders that have all their vectors take over; vectors nobody asks by leave memory."""
+        encoders = self._encoders
+        if not encoders.ready:
+            return
+        self._index.catch_up()
+        if encoders.moving and encoders.whole and not self._lacking(encoders.coming):
+            encoders.arrive()
+        used = {encoder.id for encoder in encoders.ready_encoders()}
+        for index in self._index.profiles() if used else ():
+            with index.lock:
+                for unused in set(index.matrices) - used:
+                    del index.matrices[unused]
+
+    def moving(self) -> str:
+        """How far a change of encoders is, in words; empty where there is none."""
+        if not self._encoders.moving:
+            return ""
+        indexes = self._index.profiles()
+        coming = self._encoders.coming
+        total = sum(map(len, indexes))
+        done = min((total - self._lacking([encoder]) for encoder in coming), default=0)
+        then = "; episodes follow" if done == total else ""
+        return f"moving {self._encoders.route}: {done:,} of {total:,} memories{then}"
 
     def passages(
         self, ask: Ask, question: Question, meaning: Meaning | None, weak: bool = False
@@ -155,15 +190,11 @@ class Upkeep:
 
     def waiting(self) -> dict[str, int]:
         """How much is still to be done."""
-        return {"embed": self._lacking(), "relay": self._lag()}
+        return {"embed": self._lacking(self._encoders.ready_encoders()), "relay": self._lag()}
 
-    def _lacking(self) -> int:
-        """How many vectors there are still to be made."""
-        return sum(
-            index.lacks(encoder.id)
-            for index in self._index.profiles()
-            for encoder in self._encoders.ready_encoders()
-        )
+    def _lacking(self, encoders: Sequence[Encoder]) -> int:
+        """How many vectors of `encoders` there are still to be made."""
+        return sum(index.lacks(encoder.id) for index in self._index.profiles() for encoder in encoders)
 
     def _reached(self) -> tuple[object, ...]:
         """What the search tables are to reflect: the last row, the last episode, the encoders."""
