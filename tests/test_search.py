@@ -755,7 +755,7 @@ def test_what_is_erased_is_in_no_file_after_maintenance(world: World) -> None:
         for version in handle.list_versions():
             handle.checkout(version["version"])
             texts = " ".join(
-                row.get("text", "") + row["words"] for row in handle.search().limit(999).to_list()
+                (row.get("text") or "") + row["words"] for row in handle.search().limit(999).to_list()
             )
             assert secrets[0] not in texts and secrets[1] not in texts
 
