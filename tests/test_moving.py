@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from embeddings_server import EmbeddingsServer
+from product import Product, until
 from tiny_onnx import tiny_model
 
 from mnemo_mcp.service import Service
@@ -211,7 +213,7 @@ def test_a_new_encoder_that_cannot_be_had_leaves_the_old_one_at_work(world: Worl
         assert asks(service, world.a)
         (problem,) = service.status()["problems"]
         assert problem.startswith("The encoder tiny is not available, questions are still read by a-")
-        assert service.status()["moving"].endswith("to none: 0 of 5 memories")
+        assert service.status()["moving"].endswith("to tiny: 0 of 5 memories")
 
 
 def test_another_address_of_the_same_model_is_no_move(world: World) -> None:
@@ -287,3 +289,19 @@ def test_a_store_of_the_packaged_pair_moves_without_a_note(world: World) -> None
         assert "meaning" in answer.memories[0].ranks
         assert service.encoders.for_question(ASKED) is service.encoders.serving()[0]
         assert service.encoders.for_question("¿Qué puerto?") is service.encoders.serving()[1]
+
+
+def test_status_tells_how_far_a_move_is(world: World, product: Product) -> None:
+    world.begin()
+    product.data = world.home
+    product.environ["MNEMO_HOME"] = str(world.home)
+    world.b.answer = lambda request: (503, b"busy")
+    settings = {"encoders": {"english": "b", "other": "b", "endpoint": world.tables()}}
+    (world.home / "config.toml").write_text(tomli_w.dumps(settings), "utf-8")
+    until(lambda: len(product.json("status")["encoders"]) == 2)
+    told = product.run("status").stdout.decode()
+    assert "\nmoving from a-words-48-" in told
+    assert ": 0 of 5 memories\n" in told
+    assert product.json("recall", ASKED)["memories"][0]["what"] == FACTS[0]
+    assert any(ASKED in text for text in world.a.texts)
+    assert product.json("status")["queue"]["embed"] == 5

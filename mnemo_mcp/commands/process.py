@@ -53,6 +53,7 @@ def _state() -> dict[str, Any]:
             "memories": None,
             "episodes": None,
             "encoders": [],
+            "moving": "",
             "queue": {},
             "problems": [str(failure)],
         }
@@ -145,6 +146,7 @@ def _told_status(result: Result) -> str:
         f"mnemo {result['version']}, pid {result['pid'] or '-'}, data in {result['home']}",
         f"{_count(result['memories'])} memories, {_count(result['episodes'])} episodes",
         f"encoders: {', '.join(result['encoders']) or 'none ready'}",
+        *([result["moving"]] if result["moving"] else []),
         f"waiting: {', '.join(waiting) or '-'}",
     ]
     return "\n".join([*lines, *(f"PROBLEM: {problem}" for problem in result["problems"])])

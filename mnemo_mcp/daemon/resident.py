@@ -47,6 +47,7 @@ class Resident:
                 "memories": None,
                 "episodes": None,
                 "encoders": [],
+                "moving": "",
                 "queue": {},
                 "problems": [str(error)],
             }

@@ -124,7 +124,8 @@ class MovingPair(EncoderPair):
         """From which encoders to which; empty where nothing moves."""
         if not self._moving or self._served is None:
             return ""
-        return f"from {_named(self._served.ids)} to {_named(each.id for each in self.coming) or 'none'}"
+        to = _named(each.id for each in self.coming) or _named(self._make)
+        return f"from {_named(self._served.ids)} to {to}"
 
     @property
     def problems(self) -> tuple[str, ...]:
