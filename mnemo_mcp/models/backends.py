@@ -264,7 +264,7 @@ def _letter_masses(answer: Mapping[str, Any], letters: str) -> dict[str, float]:
 
 
 def _predicate(question: Question, probability: Any) -> Answer:
-    if not isinstance(probability, int | float):
+    if type(probability) not in (int, float):
         raise _odd()
     return from_shares(question, {YES: probability, NO: 1.0 - probability})
 

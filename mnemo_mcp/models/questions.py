@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,14 @@ def options_of(question: Question) -> Mapping[str, str]:
     return question.options if isinstance(question, Choice) else {YES: "It is so.", NO: "It is not so."}
 
 
-def from_shares(question: Question, shares: Mapping[str, object]) -> Answer:
+def from_shares(question: Question, shares: Mapping[str, Any]) -> Answer:
     """An answer from probabilities as a server gave them, made to sum to 1; refused where they cannot be."""
     usable = {}
     for option in options_of(question):
         share = shares.get(option, 0.0)
-        if not isinstance(share, int | float) or not 0.0 <= share <= 1.0 + 1e-6:
+        if type(share) not in (int, float) or not 0.0 <= share <= 1.0 + 1e-6:
             return REFUSED
         usable[option] = float(share)
     whole = sum(usable.values())
     return Answer({option: share / whole for option, share in usable.items()}) if whole > 0 else REFUSED
 
-
-Answers = Mapping[str, Answer]
-Questions = Sequence[Question]

@@ -1,0 +1,584 @@
+"""The queue, the record of calls and the state of endpoints: bounded, on disk, and told in words."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from desk import opened
+from language_models import BEGIN, Connected
+from openai_server import ModelServer, Reply, Request, fails, in_turn, says
+from product import Product, until
+
+from mnemo_mcp import errors
+from mnemo_mcp.ledger.database import Connection
+from mnemo_mcp.ledger.store import Store
+from mnemo_mcp.ledger.work import MOST_TRIES, Task
+from mnemo_mcp.memory import instant, moment
+from mnemo_mcp.tasks import Finish, Tasks
+
+ONE = json.dumps({"memories": [{"what": "The gateway listens on port 8443"}]})
+NOW = instant(BEGIN)
+
+
+def after(seconds: float) -> str:
+    return instant(BEGIN + timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mnemo.db", BEGIN)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda request: says(ONE)) as serving:
+        yield serving
+
+
+@pytest.fixture
+def connected(server: ModelServer, tmp_path: Path) -> Connected:
+    return Connected(tmp_path, server)
+
+
+def _add(store: Store, *subjects: str, kind: str = "distil", due: str = NOW) -> None:
+    with store.write() as tx:
+        for subject in subjects:
+            store.work.add(tx, kind, "personal", subject, due)
+
+
+def _take(store: Store, now: str = NOW) -> Task:
+    task = store.work.take("distil", now)
+    assert task is not None
+    return task
+
+
+def _done(store: Store, task: Task, now: str = NOW) -> None:
+    with store.write() as tx:
+        store.work.done(tx, task, now)
+
+
+# The queue
+
+
+def test_tasks_are_taken_once_in_the_order_they_are_due(store: Store) -> None:
+    _add(store, "late", due=after(5))
+    _add(store, "first", "second")
+    assert store.work.due("distil", NOW) == 2 and store.work.due("judge", NOW) == 0
+    assert [_take(store).subject, _take(store).subject] == ["first", "second"]
+    assert store.work.take("distil", NOW) is None
+    assert _take(store, after(5)).subject == "late"
+
+
+def test_a_task_done_is_gone_and_one_asked_for_again_stays(store: Store) -> None:
+    _add(store, "a", "b")
+    a, b = _take(store), _take(store)
+    _add(store, "b", due=after(60))
+    _done(store, a)
+    _done(store, b)
+    assert store.work.take("distil", NOW) is None
+    again = _take(store, after(60))
+    assert (again.subject, again.attempts, again.last_error) == ("b", 1, "")
+    _done(store, again)
+    assert store.work.waiting() == {}
+
+
+def test_failures_are_kept_with_longer_and_longer_pauses(store: Store) -> None:
+    _add(store, "a")
+    now, pauses = NOW, []
+    for attempt in range(1, MOST_TRIES + 3):
+        task = _take(store, now)
+        assert task.attempts == attempt
+        store.work.failed(task, errors.NotUnderstood("No JSON."), now, chance=0.0)
+        next_try = store.work.queues(now)[0].next_try
+        pauses.append((moment(next_try) - moment(now)).total_seconds())
+        assert store.work.take("distil", instant(moment(next_try) - timedelta(seconds=1))) is None
+        now = next_try
+    assert pauses[:7] == [60, 120, 240, 480, 960, 1800, 1800]
+    assert pauses[MOST_TRIES - 1 :] == [86_400] * 3
+    queue = store.work.queues(now)[0]
+    assert (queue.waiting, queue.running, queue.stuck) == (0, 0, 1)
+    assert (queue.error, queue.error_kind) == ("No JSON.", "answer")
+
+
+def test_chance_shortens_pauses_and_never_lengthens_them(store: Store) -> None:
+    for chance in (0.0, 0.5, 1.0):
+        _add(store, f"at {chance}")
+        store.work.failed(_take(store), errors.NotUnderstood("No JSON."), NOW, chance)
+    with store.database.read() as connection:
+        dues = dict(connection.execute("SELECT subject, due_at FROM work").fetchall())
+    assert dues == {"at 0.0": after(60), "at 0.5": after(50), "at 1.0": after(40)}
+
+
+def test_a_try_that_never_reached_the_server_does_not_count(store: Store) -> None:
+    _add(store, "a")
+    store.work.failed(_take(store), errors.RateLimited("Fewer.", retry_seconds=120.0), NOW, 0.0)
+    assert store.work.due("distil", after(119)) == 0
+    task = _take(store, after(120))
+    assert task.attempts == 1
+    store.work.failed(task, errors.Unreachable("Nobody."), after(120), 0.0)
+    assert _take(store, after(180)).attempts == 1
+
+
+def test_new_words_in_a_thread_do_not_hurry_a_task_that_failed(store: Store) -> None:
+    _add(store, "a")
+    store.work.failed(_take(store), errors.NotUnderstood("No JSON."), NOW, 0.0)
+    _add(store, "a", due=after(1))
+    assert store.work.due("distil", after(59)) == 0
+    _add(store, "a", due=after(90))
+    assert store.work.due("distil", after(60)) == 0 and store.work.due("distil", after(90)) == 1
+
+
+def test_once_one_gets_through_the_others_need_not_wait(store: Store) -> None:
+    _add(store, "a", "b", "c")
+    for _ in range(3):
+        store.work.failed(_take(store), errors.ServerFailed("Down."), NOW, 0.0)
+    for _ in range(4):
+        store.work.failed(_take(store, after(5_000)), errors.ServerFailed("Down."), after(3_000), 0.0)
+    task = _take(store, after(9_000))
+    _done(store, task, after(9_000))
+    assert store.work.due("distil", after(9_000)) == 2
+
+
+def test_claims_run_out(store: Store) -> None:
+    _add(store, "a")
+    store.work.take("distil", NOW, claim_seconds=10)
+    assert store.work.take("distil", after(9)) is None
+    late = _take(store, after(10))
+    assert late.attempts == 2
+
+
+def test_who_lost_a_claim_changes_nothing_by_failing_late(store: Store) -> None:
+    _add(store, "a")
+    lost = store.work.take("distil", NOW, claim_seconds=10)
+    assert lost is not None
+    held = _take(store, after(10))
+    store.work.failed(lost, errors.NotUnderstood("No JSON."), after(11), 0.0)
+    assert store.work.take("distil", after(900)) is None
+    _done(store, held, after(12))
+    assert store.work.waiting() == {}
+
+
+KILLED = """
+import os, signal, sys
+from datetime import datetime, UTC
+from pathlib import Path
+from mnemo_mcp.ledger.store import Store
+store = Store(Path(sys.argv[1]), datetime.now(UTC))
+assert store.work.take("distil", sys.argv[2]).subject == "a"
+with store.write() as tx:
+    tx.execute("DELETE FROM work")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_task_whose_process_was_killed_comes_back(store: Store, tmp_path: Path) -> None:
+    _add(store, "a")
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "mnemo.db"), NOW]
+    assert subprocess.run(command, cwd=Path(__file__).parent.parent).returncode == -signal.SIGKILL
+    assert store.work.take("distil", after(60)) is None
+    assert store.work.recover(after(60)) == 1
+    task = _take(store, after(60))
+    assert (task.attempts, task.error_kind) == (2, "crash")
+
+
+def test_a_task_that_kills_its_process_is_not_run_without_end(store: Store) -> None:
+    _add(store, "a")
+    for _ in range(MOST_TRIES):
+        _take(store)
+        store.work.recover(NOW)
+    assert store.work.take("distil", after(3_600)) is None
+    assert _take(store, after(86_400)).attempts == MOST_TRIES + 1
+
+
+def test_several_processes_take_each_task_once(store: Store, tmp_path: Path) -> None:
+    _add(store, *(str(number) for number in range(60)))
+    code = (
+        "import sys\nfrom datetime import datetime, UTC\nfrom pathlib import Path\n"
+        "from mnemo_mcp.ledger.store import Store\nstore = Store(Path(sys.argv[1]), datetime.now(UTC))\n"
+        "while task := store.work.take('distil', sys.argv[2]):\n"
+        "    print(task.subject)\n"
+        "    with store.write() as tx: store.work.done(tx, task, sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "mnemo.db"), NOW]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent) for _ in range(3)
+    ]
+    taken = [line for each in running for line in each.communicate(timeout=60)[0].split()]
+    assert sorted(map(int, taken)) == list(range(60))
+    assert store.work.waiting() == {}
+
+
+# Calls are not repeated
+
+
+def test_a_call_made_before_is_not_made_again(server: ModelServer, connected: Connected) -> None:
+    first = connected.read()
+    connected.again()
+    assert connected.read() == first
+    assert len(server.asked()) == 1 and connected.models.tokens_today == 120
+    connected.read("other words")
+    connected.again(model="other-model")
+    connected.read()
+    assert len(server.asked()) == 3
+
+
+def test_an_answer_nobody_could_use_is_asked_for_again(server: ModelServer, connected: Connected) -> None:
+    server.answer = in_turn(says("no JSON"), says(ONE))
+    with pytest.raises(errors.NotUnderstood):
+        connected.read()
+    assert connected.read().parsed == json.loads(ONE)
+    assert connected.models.tokens_today == 240  # both were paid for
+
+
+def test_kept_answers_go_with_time_and_accounts_stay(server: ModelServer, connected: Connected) -> None:
+    connected.read(sources=["e1"])
+    connected.store.calls.purge(after(6.9 * 86_400))
+    connected.read(sources=["e1"])
+    assert len(server.asked()) == 1
+    connected.store.calls.purge(after(7.1 * 86_400))
+    connected.read(sources=["e1"])
+    assert len(server.asked()) == 2
+    assert sum(each.calls for each in connected.store.calls.account("", "9")) == 2
+    connected.store.calls.purge(after(401 * 86_400))
+    assert connected.store.calls.account("", "9") == []
+    with connected.store.database.read() as connection:
+        assert connection.execute("SELECT count(*) FROM call_sources").fetchone() == (0,)
+
+
+def test_what_is_erased_is_gone_from_kept_answers(tmp_path: Path) -> None:
+    with ModelServer(
+        lambda request: says('{"memories": [{"what": "The door code is in the safe"}]}')
+    ) as server:
+        connected = Connected(tmp_path, server)
+        service = opened(tmp_path)
+        service.hook(
+            "claude",
+            "turn-end",
+            json.dumps(
+                {"session_id": "s-1", "cwd": "/home/dev/atlas", "hook_event_name": "Stop",
+                 "last_assistant_message": "Noted."}
+            ).encode(),
+        )  # fmt: skip
+        memory = service.remember("The door code is in the safe")
+        (source,) = service.store.truth.get(memory.id, "personal").episodes
+        connected.read("of the memory", sources=[memory.id])
+        connected.read("of its episode", sources=[source])
+        connected.read("of others", sources=["e-other"])
+        service.forget(memory.id, "erase")
+        bodies = _kept_bodies(service.store)
+        assert len(bodies) == 1
+        service.close()
+    for file in tmp_path.glob("mnemo.db*"):
+        assert (
+            file.read_bytes().count(b"The door code is in the safe") <= len(bodies) + 1
+        )  # the episode stays
+
+
+def _kept_bodies(store: Store) -> list[str]:
+    with store.database.read() as connection:
+        return [body for (body,) in connection.execute("SELECT body FROM calls WHERE body <> ''")]
+
+
+# Endpoints rest
+
+
+def _fail(
+    connected: Connected, error: type[errors.EndpointError], content: str = "x"
+) -> errors.EndpointError:
+    with pytest.raises(errors.EndpointError) as raised:
+        connected.read(content)
+    assert type(raised.value) is error, raised.value
+    return raised.value
+
+
+def test_failures_in_a_row_open_the_circuit_and_one_try_closes_it(
+    server: ModelServer, connected: Connected
+) -> None:
+    server.answer = lambda request: fails(500, "out of memory")
+    for _ in range(3):
+        _fail(connected, errors.ServerFailed)
+    resting = _fail(connected, errors.Resting)
+    assert resting.retry_seconds == 30 and len(server.asked()) == 3
+    connected.again()  # a restart changes nothing
+    connected.later(29)
+    assert connected.models.rests("extraction")
+    _fail(connected, errors.Resting)
+    rests = []
+    for _ in range(8):
+        connected.later(connected_rest(connected))
+        assert not connected.models.rests("extraction")
+        _fail(connected, errors.ServerFailed)
+        rests.append(connected_rest(connected))
+    assert rests == [60, 120, 240, 480, 960, 1_800, 1_800, 1_800]
+    server.answer = lambda request: says(ONE)
+    connected.later(1_800)
+    connected.read()
+    assert not connected.models.rests("extraction") and connected.models.problems({}) == []
+    server.answer = lambda request: fails(500)
+    _fail(connected, errors.ServerFailed, "other")  # the count begins anew
+    assert not connected.models.rests("extraction")
+
+
+def connected_rest(connected: Connected) -> float:
+    """Seconds until the endpoint may be asked again."""
+    return _fail(connected, errors.Resting).retry_seconds or 0.0
+
+
+def test_after_a_rest_only_one_is_let_through(server: ModelServer, connected: Connected) -> None:
+    server.answer = lambda request: fails(503, retry_after="60")
+    _fail(connected, errors.ServerFailed)
+    connected.later(61)
+    second = Connected(connected.folder, server, now=connected.now)
+
+    def meanwhile(request: Request) -> Reply:
+        _fail(second, errors.Resting)
+        return says(ONE)
+
+    server.answer = meanwhile
+    assert connected.read().parsed == json.loads(ONE)
+    server.answer = lambda request: says(ONE)
+    second.read("other")
+
+
+def test_no_call_before_the_server_wants_one(server: ModelServer, connected: Connected) -> None:
+    server.answer = in_turn(fails(429, "slow down", retry_after="120"), says(ONE))
+    assert _fail(connected, errors.RateLimited).retry_seconds == 120
+    connected.later(119)
+    _fail(connected, errors.Resting)
+    assert len(server.asked()) == 1
+    connected.later(1)
+    assert connected.read().parsed == json.loads(ONE)
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [(fails(401), errors.KeyRefused), (fails(404, "model not found"), errors.ModelUnknown)],
+)
+def test_what_only_a_person_can_mend_is_not_tried_again(
+    server: ModelServer, connected: Connected, reply: Reply, error: type[errors.EndpointError]
+) -> None:
+    server.answer = lambda request: reply
+    told = str(_fail(connected, error))
+    connected.later(30 * 86_400)
+    connected.again()
+    _fail(connected, errors.Resting)
+    assert len(server.asked()) == 1
+    (problem,) = connected.models.problems({"extraction": "2 threads"})
+    assert problem.startswith(told) and "2 threads wait" in problem and "2026-09-14 09:30" in problem
+    assert "until the settings change" in problem
+    server.answer = lambda request: says(ONE)
+    connected.again(extra_body={"changed": 1})
+    assert connected.read().parsed == json.loads(ONE)
+
+
+def test_doctor_finds_it_well_again(server: ModelServer, connected: Connected) -> None:
+    server.answer = lambda request: fails(401)
+    _fail(connected, errors.KeyRefused)
+    assert connected.models.probe()[0].problem == ""
+    _fail(connected, errors.KeyRefused)
+    server.models = ("another", "third")
+    (found,) = connected.models.probe()
+    assert "has no model 'test-model'" in found.problem and "another, third" in found.problem
+
+
+def test_a_request_of_its_own_fault_does_not_rest_the_endpoint(
+    server: ModelServer, connected: Connected
+) -> None:
+    server.answer = in_turn(fails(400), fails(400), says("no JSON"), says(""), says("{", "length"), says(ONE))
+    for number in range(4):
+        with pytest.raises(errors.EndpointError):
+            connected.read(str(number))
+    assert connected.read("well").parsed == json.loads(ONE)
+
+
+# Ceiling and words
+
+
+def test_the_ceiling_of_a_day_holds_until_the_persons_midnight(server: ModelServer, tmp_path: Path) -> None:
+    madrid_in_winter = timezone(timedelta(hours=1))
+    connected = Connected(tmp_path, server, limits={"daily_tokens": 300}, zone=madrid_in_winter)
+    connected.now = datetime(2026, 1, 10, 22, 0, tzinfo=UTC)
+    connected.read("one")
+    connected.read("two")
+    reached = _fail(connected, errors.CeilingReached, "three " * 60)
+    assert reached.retry_seconds == 3_600 and len(server.asked()) == 2
+    connected.read("one")  # what is at hand costs nothing
+    connected.later(3_600)
+    connected.read("three")
+    assert connected.models.tokens_today == 120
+
+
+def test_a_ceiling_reached_is_told(server: ModelServer, tmp_path: Path) -> None:
+    connected = Connected(tmp_path, server, limits={"daily_tokens": 100})
+    connected.read()
+    (problem,) = connected.models.problems({"extraction": "1 thread", "decisions": ""})
+    assert "100 tokens of this day are used up; 1 thread" in problem
+    assert connected.models.problems({"extraction": "", "decisions": ""}) == []
+
+
+def test_a_stall_is_told_with_its_cause_and_what_waits(server: ModelServer, connected: Connected) -> None:
+    connected.zone = timezone(timedelta(hours=2))
+    connected.again()
+    server.answer = lambda request: fails(429, retry_after="420")
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.0)
+    _add(connected.store, *(str(number) for number in range(14)))
+    assert tasks.run("distil", _reading(connected))
+    assert not tasks.run("distil", _reading(connected))
+    (problem,) = tasks.problems()
+    assert "wants fewer requests" in problem and "So since 11:30. 14 threads wait. Next try 11:37." in problem
+    assert tasks.status()["models"]["endpoints"][0]["state"] == "resting"
+    server.answer = lambda request: says(ONE)
+    connected.later(420)
+    while tasks.run("distil", _reading(connected)):
+        pass
+    assert connected.store.work.waiting() == {} and tasks.problems() == []
+
+
+def _reading(connected: Connected, finish: Finish = lambda tx: None) -> Callable[[Task], Finish]:
+    def do(task: Task) -> Finish:
+        connected.read(f"thread {task.subject}")
+        return finish
+
+    return do
+
+
+def test_nothing_of_a_task_that_fails_is_kept(connected: Connected) -> None:
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.0)
+    _add(connected.store, "a")
+
+    def half(tx: Connection) -> None:
+        tx.execute("INSERT INTO upgrades (schema, version, at) VALUES (99, 'x', 'x')")
+        raise errors.Refused("It cannot be.")
+
+    assert tasks.run("distil", _reading(connected, half))
+    with connected.store.database.read() as connection:
+        assert connection.execute("SELECT count(*) FROM upgrades WHERE schema = 99").fetchone() == (0,)
+    assert connected.store.work.queues(NOW)[0].error == "It cannot be."
+
+
+def test_a_fault_of_our_own_holds_nothing_up(connected: Connected) -> None:
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.0)
+    _add(connected.store, "a")
+
+    def faulty(task: Task) -> Finish:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tasks.run("distil", faulty)
+    assert store_error(connected) and connected.store.work.due("distil", after(60)) == 1
+
+
+def store_error(connected: Connected) -> str:
+    return connected.store.work.queues(instant(connected.now))[0].error
+
+
+VARIANTS = {
+    "no JSON": lambda request: says("I would rather not."),
+    "400": lambda request: fails(400, "no"),
+    "500": lambda request: fails(500, "no"),
+}
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, "silent"])
+def test_calls_are_bounded_whatever_fails(server: ModelServer, tmp_path: Path, variant: str) -> None:
+    """5 threads, 24 hours, 3 restarts: at most 3 calls a thread and pass, at most 12 a thread in all."""
+    server.answer = VARIANTS.get(variant, lambda request: Reply(hang=True))
+    connected = Connected(tmp_path, server, endpoint={"timeout_seconds": 0.1 if variant == "silent" else 5.0})
+    names = [f"thread {number}" for number in range(5)]
+    _add(connected.store, *(name.removeprefix("thread ") for name in names))
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 1.0)
+    most_in_a_pass = 0
+    for minute in range(24 * 60):
+        if minute in (7, 300, 900):
+            connected.again()
+            tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 1.0)
+        before = len(server.asked())
+        while tasks.run("distil", _reading(connected)):
+            most_in_a_pass = max(most_in_a_pass, len(server.asked()) - before)
+            before = len(server.asked())
+        connected.later(60)
+    calls = {name: sum(each.text == name for each in server.asked()) for name in names}
+    assert most_in_a_pass <= 3
+    assert all(1 <= count <= 12 for count in calls.values()), calls
+    queue = connected.store.work.queues(instant(connected.now))[0]
+    assert queue.waiting + queue.stuck == 5 and queue.error and queue.next_try
+    assert tasks.problems()
+
+
+def test_limits_outages_and_recovery(server: ModelServer, tmp_path: Path) -> None:
+    """A 429, a 503, then it answers: the thread is read once, and no sooner than the server wants."""
+    connected = Connected(tmp_path, server)
+    asked: list[float] = []
+
+    def answer(request: Request) -> Reply:
+        asked.append((connected.now - BEGIN).total_seconds())
+        return [fails(429, retry_after="120"), fails(503)][len(asked) - 1] if len(asked) < 3 else says(ONE)
+
+    server.answer = answer
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.5)
+    _add(connected.store, "a")
+    done: list[str] = []
+    for _ in range(200):
+        tasks.run("distil", _reading(connected, lambda tx: done.append("a")))
+        connected.later(10)
+    assert done == ["a"] and len(asked) == 3
+    assert asked[1] >= 120 and asked[1] < asked[2]
+    assert connected.store.work.waiting() == {} and tasks.problems() == []
+
+
+def test_without_an_endpoint_nothing_is_tried_or_told(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    _add(service.store, "a")
+    status = service.status()
+    assert status["problems"] == [] and status["tasks"]["distil"]["waiting"] == 1
+    assert status["models"]["endpoints"] == [] and status["models"]["decisions_api"] == "off"
+    service.close()
+
+
+# The product
+
+
+def _configure(product: Product, server: ModelServer, **more: Any) -> None:
+    product.data.mkdir(mode=0o700, exist_ok=True)
+    lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in server.settings(**more).items())
+    text = f'[models]\nextraction = "lm"\ndecisions = "lm"\n[models.endpoint.lm]\n{lines}\n'
+    (product.data / "config.toml").write_text(text)
+
+
+def test_doctor_names_what_is_wrong_with_a_model(product: Product, server: ModelServer) -> None:
+    _configure(product, server)
+    assert product.json("status", MNEMO_ENCODERS="off")["models"]["endpoints"][0]["url"] == server.url
+    assert not server.requests  # looking costs nothing
+    assert product.run("doctor", "--probe").returncode == 0
+    assert [each.path for each in server.requests] == ["/models"]
+    server.models = ("another",)
+    found = product.run("doctor", "--probe")
+    assert (
+        found.returncode == 1 and b"has no model 'test-model'" in found.stdout and b"another" in found.stdout
+    )
+    server.reply = lambda request: fails(401)  # type: ignore[method-assign]
+    found = product.run("doctor", "--probe")
+    assert found.returncode == 1 and b"does not accept the key" in found.stdout
+    assert b"does not accept the key" in product.run("status").stdout
+
+
+def test_a_daemon_that_is_killed_gives_its_tasks_back(product: Product, server: ModelServer) -> None:
+    _configure(product, server)
+    product.json("status", MNEMO_ENCODERS="off")
+    product.hook("turn-end", last_assistant_message="The gateway listens on port 8443.")
+    until(lambda: product.json("status")["queue"].get("distil") == 1)
+    product.kill()
+    store = Store(product.data / "mnemo.db", datetime.now(UTC))
+    far = instant(datetime.now(UTC) + timedelta(days=1))
+    assert store.work.take("distil", far) is not None
+    store.close()
+    tasks = product.json("status", MNEMO_ENCODERS="off")["tasks"]["distil"]
+    assert tasks["running"] == 0 and "process ended" in tasks["error"]
