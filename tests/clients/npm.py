@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 CLAUDE_CODE = ("@anthropic-ai/claude-code", "2.1.332")
+CODEX = ("@openai/codex", "0.171.0")
 CONFORMANCE = ("@modelcontextprotocol/conformance", "0.1.16")
 CONFORMANCE_NEXT = ("@modelcontextprotocol/conformance", "0.2.0-alpha.12")  # knows protocol 2026-07-28
 INSPECTOR = ("@modelcontextprotocol/inspector", "2.12.0")
@@ -37,6 +38,14 @@ def claude() -> Path:
     found = sorted(_modules(*CLAUDE_CODE).glob("@anthropic-ai/claude-code-*/claude"))
     if not found:
         pytest.skip("Claude Code has no program for this machine")
+    return found[0]
+
+
+def codex() -> Path:
+    """Codex's executable: a native program, so that no Node is needed to run it."""
+    found = sorted(_modules(*CODEX).glob("@openai/codex-*/vendor/*/bin/codex"))
+    if not found:
+        pytest.skip("Codex has no program for this machine")
     return found[0]
 
 
