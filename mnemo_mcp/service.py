@@ -87,7 +87,6 @@ class Service:
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
-        self._background = background
         self._closing = threading.Lock()
         self._closed = False
 
@@ -117,9 +116,13 @@ class Service:
         valid_at: str | None = None,
         known_at: str | None = None,
         history: bool = False,
+        explain: bool = False,
         profile: str | None = None,
     ) -> Answer:
-        """What is known about a question. `project` None or "*" asks everywhere in the profile."""
+        """What is known about a question. `project` None or "*" asks everywhere in the profile.
+
+        With `explain` the answer carries how the question was read and what each channel found.
+        """
         constants = self.settings.recall
         ask = Ask(
             text=clean(question),
@@ -133,6 +136,7 @@ class Service:
             known_at=self._instant(known_at),
             history=history,
             zone=self.zone,
+            explain=explain,
         )
         self.upkeep.before_answer()
         return self._recaller.answer(ask)
@@ -259,9 +263,9 @@ class Service:
             return ""
         match moment:
             case "session-open":
-                return hook_output(call, self.session_open(call, arrival))
+                return self._framed(call, self.session_open(call, arrival))
             case "pre-message":
-                return hook_output(call, self.pre_message(call, arrival))
+                return self._framed(call, self.pre_message(call, arrival))
             case "turn-end" | "session-end":
                 self.turn_end(call, arrival)
         return ""
@@ -285,8 +289,6 @@ class Service:
             if turn.episodes:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
             note_turn(self.store, tx, call, arrival, turn)
-        if not self._background:
-            self.judge_usage()
 
     def judge_usage(self) -> bool:
         """Judge what was shown for the turns of one session; False where none waits."""
@@ -360,6 +362,9 @@ class Service:
 
     def _occasion(self, arrival: Arrival, prompt: str = "") -> Occasion:
         return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by, self.zone)
+
+    def _framed(self, call: HookCall, text: str) -> str:
+        return hook_output(call, text) if text else ""
 
     def writer(
         self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None

@@ -72,17 +72,40 @@ FLOOR_ELSEWHERE = Floor(0.60, 0.45, 0.75, 0.35, 0.07, 0.40, 0.25, 0.15, 0.35, 0.
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each channel's vote counts; set by `bench/quality.py` on one half of the questions."""
+
+    meaning: float = 1.0
+    words_covering: float = 0.8  # the more, the more of the question the best memory's words cover
+    identifier: float = 2.0  # of the words, where the very identifier asked for is found
+    entities: float = 0.2
+    time: float = 0.4
+    connections: float = 0.1
+    scope: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class Recall:
     """Constants of the ranking; set by `bench/quality.py`, reported in docs/recall.md."""
 
     rank_constant: int = 15  # k of weighted reciprocal rank fusion
     channel_depth: int = 50
+    votes_by: str = "scores"  # or "ranks"; see recall/fusion.py
+    weights: Weights = field(default_factory=Weights)
     limit: int = 8
     limit_most: int = 50
     # recall/freshness.py, set on scenarios of changing facts where nobody says what replaces what
     alike_meaning: float = 0.65  # cosine of two memories that may tell of the same thing
     alike_behind: float = 0.20  # and how much further from the question the newer one may be
+    alike_score: float = 0.80  # and which share of the older one's score it has at least
     alike_words: float = 0.40  # the share of common words, where there are no vectors
+    repeat_meaning: float = 0.93  # cosine of two memories that may say the same; the guard decides
+    repeat_words: float = 0.85
+    kept_gain: float = 0.10  # recall/order.py: shares of the fused score
+    confirmed_gain: float = 0.02
+    faded_loss: float = 0.05
+    unsaid_loss: float = 0.05
+    past_gain: float = 0.15
     words_share: float = 0.5  # of the words' coverage beside the cosine, where relevance is judged
     field_rank: int = 6  # as many memories may stand out at once; the last of them is the field
 

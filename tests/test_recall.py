@@ -21,11 +21,13 @@ from product import Product
 
 from mnemo_mcp.errors import MnemoError, ModelError, NotFound, Refused
 from mnemo_mcp.index.index import Index
+from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.memory import EntityRef, Status
 from mnemo_mcp.ranks import fuse
-from mnemo_mcp.recall import order
+from mnemo_mcp.recall import ranking
 from mnemo_mcp.recall.answer import Answer
-from mnemo_mcp.recall.channels import Meaning, by_meaning, by_words, score
+from mnemo_mcp.recall.channels import Meaning, Seen, by_meaning, by_words
+from mnemo_mcp.recall.fusion import fuse as fuse_channels
 from mnemo_mcp.recall.passage import passage
 from mnemo_mcp.recall.question import read
 from mnemo_mcp.recall.recall import NO_WORDS, NOTHING
@@ -453,7 +455,7 @@ def test_fusing_twice_is_another_order_so_recall_fuses_once(
     twice = [name for name, _ in fuse([(1.0, once), (3.0, ["b", "a", "c"])])]
     assert once != twice
     calls = []
-    monkeypatch.setattr(order, "fuse", lambda *given: calls.append(1) or fuse(*given))
+    monkeypatch.setattr(ranking, "fuse", lambda *given: calls.append(1) or fuse_channels(*given))
     tell_all(store, TOOLS, profile="once")
     assert store.recall("which agents?", profile="once").memories
     assert len(calls) == 1
@@ -535,9 +537,12 @@ def test_a_vector_is_only_compared_with_those_of_its_encoder(
 ) -> None:
     service, _ = engineering
     index = service.index.profile("personal")
-    question = read("Why was the gateway timeout raised?")
     strange = Meaning("unheard-of", np.ones(384, np.float32))
-    assert score(index, question, strange).cosine is None
+    assert not by_meaning(_everything(index, service), strange)
+
+
+def _everything(index: ProfileIndex, service: Service) -> Seen:
+    return Seen(index, np.ones(len(index), np.bool_), service.settings.recall)
 
 
 # Passages
@@ -571,7 +576,7 @@ def test_the_fused_order_loses_to_no_channel(
     """First places and places among three, for words alone, meaning alone, and what recall answers."""
     service, names = engineering
     index = service.index.profile("personal")
-    everything = np.ones(len(index), np.bool_)
+    everything = _everything(index, service)
     hits = {"words": [0, 0], "meaning": [0, 0], "fused": [0, 0]}
     for row in rows("questions.jsonl"):
         if language not in row:
@@ -580,11 +585,10 @@ def test_the_fused_order_loses_to_no_channel(
         encoder = service.encoders.for_question(question.text)
         assert encoder is not None
         meaning = Meaning(encoder.id, encoder.encode([question.text], query=True)[0])
-        scores = score(index, question, meaning)
         answer = service.recall(row[language], limit=3)
         ranked = {
-            "words": [index.memories[at].id for at in by_words(index, scores, everything, 3)],
-            "meaning": [index.memories[at].id for at in by_meaning(index, scores, everything, 3)],
+            "words": [index.id(row) for row in by_words(everything, question).rows[:3]],
+            "meaning": [index.id(row) for row in by_meaning(everything, meaning).rows[:3]],
             "fused": [each.memory.id for each in answer.memories],
         }
         for channel, ids in ranked.items():

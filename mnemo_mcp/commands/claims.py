@@ -25,6 +25,7 @@ def _reading(commands: Commands) -> None:
     recall.add_argument("--valid-at", help="what was true then")
     recall.add_argument("--known-at", help="what was known by then")
     recall.add_argument("--history", action="store_true", help="also what was retracted")
+    recall.add_argument("--explain", action="store_true", help="how the question was read and answered")
     episode = command(commands, "episode", _episode, "the raw source of a memory, or an episode")
     episode.add_argument("id")
     episode.add_argument("--around", type=int, default=0)
@@ -61,7 +62,7 @@ def _writing(commands: Commands) -> None:
 
 
 def _recall(options: argparse.Namespace) -> None:
-    given = chosen(options, "query", "limit", "project", "valid_at", "known_at", "history")
+    given = chosen(options, "query", "limit", "project", "valid_at", "known_at", "history", "explain")
     result = ask("recall", {**given, "kinds": options.kind, "entities": options.entity})
     show(options, result, _told_recall)
 
@@ -97,7 +98,7 @@ def _episode(options: argparse.Namespace) -> None:
 def _told_recall(result: Result) -> str:
     from mnemo_mcp.daemon import texts
 
-    return texts.recall(result)
+    return "\n\n".join([texts.recall(result), *texts.explained(result)])
 
 
 def _told_episode(episode: Result) -> str:

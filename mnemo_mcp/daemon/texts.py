@@ -27,6 +27,38 @@ def recall(result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *result["notes"]])
 
 
+def explained(result: Mapping[str, Any]) -> list[str]:
+    """How the question was read, what each channel found, and what put each memory where it stands."""
+    if "explained" not in result:
+        return []
+    told = result["explained"]
+    reading = [f"  {name}: {_shown(value)}" for name, value in told["reading"].items() if value]
+    lines = ["Read as:", *reading, f"Encoder: {told['encoder'] or 'none'}"]
+    for tier in told["tiers"]:
+        channels = (
+            f"{name} {each['found']} (weight {each['weight']})" for name, each in tier["channels"].items()
+        )
+        lines.append(f"Among what is {tier['status']}: {', '.join(channels)}")
+    lines += [f"Failed: {each}" for each in told["failed"]]
+    lines += [f"{place}. {_place(each)}" for place, each in enumerate(result["memories"], start=1)]
+    return ["\n".join(lines)]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_shown(part)}" for name, part in value.items() if part)
+    return str(value)
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    ranks = ", ".join(f"{name} {rank}" for name, rank in found["ranks"].items())
+    moved = "".join(f"; {reason}" for reason in found["moved_by"])
+    same = f"; {', '.join(found['says_the_same'])} say the same" if found["says_the_same"] else ""
+    return f"{found['id']} {found['score']} {found['relevance']} ({ranks}){moved}{same}"
+
+
 def outcome(result: Mapping[str, Any]) -> str:
     """One line: what was done, to which id, and why."""
     if "outcomes" in result:

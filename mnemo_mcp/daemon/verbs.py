@@ -40,6 +40,7 @@ def recall(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]
         valid_at=read.text(given, "valid_at") or None,
         known_at=read.text(given, "known_at") or None,
         history=read.flag(given, "history"),
+        explain=read.flag(given, "explain"),
         profile=caller.profile,
     )
     return {**answer_json(answer), "took_ms": round((time.perf_counter() - began) * 1000, 1)}
@@ -232,6 +233,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "episodes": [_passage(each) for each in answer.episodes],
         "notes": list(answer.notes),
         "left_out": answer.left_out,
+        **({"explained": asdict(answer.explained)} if answer.explained else {}),
     }
 
 
@@ -289,6 +291,9 @@ def _recalled(found: RecalledMemory) -> dict[str, Any]:
         "score": round(found.score, 5),
         "relevance": "sure" if found.sure else "weak",
         "outdated_by": found.outdated_by,
+        "says_the_same": list(found.repeats),
+        "ranks": dict(found.ranks),
+        "moved_by": list(found.reasons),
     }
 
 

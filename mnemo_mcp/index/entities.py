@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import NO_ROWS, Rows
-from mnemo_mcp.memory import EntityRef, same_text
+from mnemo_mcp.memory import Claim, EntityRef, same_text
 
 NEWEST = 4_096
 """Rows told of one entity at most, the newest: what is in everything tells nothing apart."""
@@ -54,6 +55,23 @@ class Frozen:
         order = np.argsort(numbers, kind="stable")
         held = np.bincount(numbers, minlength=len(self.keys))
         return Sealed(len(self.ends), np.append(0, np.cumsum(held)), packed[order])
+
+
+_BETWEEN = re.compile(r"[,;/&]| and | y | und | et ")
+_LONGEST_NAME = 40  # letters; a longer part of who or where is a description
+
+
+def named_in(claim: Claim) -> tuple[EntityRef, ...]:
+    """The entities a claim declares, and the names that its `who` and `where` list."""
+    found = list(claim.entities)
+    known = {same_text(each.name) for each in found}
+    for role, text in (("who", claim.who), ("where", claim.where)):
+        for part in _BETWEEN.split(text):
+            name = part.strip(" .")
+            if name and len(name) <= _LONGEST_NAME and same_text(name) not in known:
+                known.add(same_text(name))
+                found.append(EntityRef(name, "name", role))
+    return tuple(found)
 
 
 class Entities:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mnemo_mcp.index.arrays import Mask, grown
-from mnemo_mcp.index.entities import Entities
+from mnemo_mcp.index.entities import Entities, named_in
 from mnemo_mcp.index.frozen import (
     Frozen,
     Sealed,
@@ -240,10 +240,10 @@ class ProfileIndex:
         self._erased = grown(self._erased, row + 1)
         self._living += 1
         self.states.set(row, memory)
-        self.entities.add(row, memory.claim.entities)
+        self.entities.add(row, named_in(memory.claim))
         self.postings.add(row, fields_of(memory))
         self._written.update(_names(memory))
-        for each in memory.claim.entities:
+        for each in named_in(memory.claim):
             self._name(each.name, 1)
         if memory.replaced_by:
             self._replaced[row] = memory.replaced_by
@@ -256,7 +256,7 @@ class ProfileIndex:
         self._words.pop(row, None)
         self.postings.remove(row, fields_of(before))
         self._written.subtract(_names(before))
-        for each in before.claim.entities:
+        for each in named_in(before.claim):
             self._name(each.name, -1)
         self.entities.remove(row)
         self._texts.blank(row)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mnemo_mcp.index.arrays import Mask, grown
+from mnemo_mcp.index.arrays import Mask, Rows, grown
 from mnemo_mcp.memory import Instant, Memory, Period, Status
 
 _NEVER = np.iinfo(np.int64).max
@@ -92,6 +92,10 @@ class States:
         """When a row became known, in milliseconds."""
         return int(self._known[row])
 
+    def changed(self, row: int) -> int:
+        """When anything was learned of a row last, in milliseconds."""
+        return int(self._changed[row])
+
     def having(self, at: Instant, status: Status) -> Mask:
         """The rows that stand so at an instant."""
         when = milliseconds(at)
@@ -111,6 +115,12 @@ class States:
         end = _NEVER if period.end is None else milliseconds(period.end)
         return ~self._dead[:size] & (milliseconds(period.start) <= start) & (start < end)
 
+    def beginning_near(self, start: int, end: int, within: int, allowed: Mask) -> tuple[Rows, Rows]:
+        """The allowed rows that began `within` milliseconds of `[start, end)`, and when they did."""
+        began = self._start[: self._size]
+        rows = np.flatnonzero(allowed & (start - within <= began) & (began < end + within))
+        return rows, began[rows]
+
     def known_by(self, at: Instant) -> Mask:
         """The rows of which anything was known by an instant."""
         return self._known[: self._size] <= milliseconds(at)
@@ -123,6 +133,10 @@ class States:
     def in_projects(self, projects: frozenset[str]) -> Mask:
         """The rows of these projects and those that belong to none."""
         return self._among("_project", projects | {""})
+
+    def in_project(self, project: str) -> Mask:
+        """The rows of this very project."""
+        return self._among("_project", frozenset({project}))
 
     def of_kinds(self, kinds: frozenset[str]) -> Mask:
         return self._among("_kind", kinds)

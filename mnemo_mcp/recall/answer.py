@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mnemo_mcp.memory import Episode, Memory, Status
+from mnemo_mcp.recall.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +14,7 @@ class RecalledMemory:
     """A memory with its place. `sure` is whether it is relevant enough to be shown unasked.
 
     `outdated_by` is the id of a newer memory that seems to tell of the same thing; nobody said that it does.
+    `reasons` say what moved it up or down, `repeats` are the ids of others that say the same.
     """
 
     memory: Memory
@@ -21,6 +23,8 @@ class RecalledMemory:
     sure: bool
     ranks: Mapping[str, int] = field(default_factory=dict)
     outdated_by: str = ""
+    reasons: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,4 @@ class Answer:
     episodes: tuple[RecalledEpisode, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    explained: Explanation | None = None

@@ -6,61 +6,77 @@ a word that it may be outdated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from mnemo_mcp.index.profile import ProfileIndex, indexed_words
-from mnemo_mcp.recall.channels import Meaning, Scores
+from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.memory import Instant, Kind, Status
+from mnemo_mcp.recall.candidates import Candidates
+from mnemo_mcp.recall.likeness import Likeness
 from mnemo_mcp.settings import Recall
 
 _LOOKED_AT = 12  # places from the top; further down nobody reads
 
 
 def fresher_first(
-    index: ProfileIndex, scores: Scores, meaning: Meaning | None, rows: Sequence[int], constants: Recall
+    candidates: Candidates,
+    likeness: Likeness,
+    scores: Mapping[int, float],
+    now: Instant,
+    constants: Recall,
 ) -> tuple[list[int], dict[int, int]]:
-    """`rows` with newer look-alikes moved up, and for each older one the row that may have outdated it."""
-    top, rest = list(rows[:_LOOKED_AT]), list(rows[_LOOKED_AT:])
-    outdated: dict[int, int] = {}
+    """Rows with newer look-alikes moved up, and for each older one the row that may have outdated it.
+
+    `scores` are the rows with their scores, best first.
+    """
+    rows = list(scores)
+    top, rest = rows[:_LOOKED_AT], rows[_LOOKED_AT:]
+
+    def outdates(newer: int, older: int) -> bool:
+        return (
+            _newer(candidates, newer, older)
+            and scores[newer] >= constants.alike_score * scores[older]
+            and _answers_as_well(candidates, likeness, newer, older, constants)
+            and _may_change(candidates.index, newer, older, now)
+        )
+
     for place in range(1, len(top)):
-        newer = top[place]
         for before in range(place):
-            older = top[before]
-            if _newer(index, newer, older) and _tells_the_same(
-                index, scores, meaning, newer, older, constants
-            ):
-                top[before], top[place] = newer, older
+            if outdates(top[place], top[before]):
+                top[before], top[place] = top[place], top[before]
                 break
+    outdated: dict[int, int] = {}
     for place, newer in enumerate(top):
         for older in top[place + 1 :]:
-            if (
-                older not in outdated
-                and _newer(index, newer, older)
-                and _tells_the_same(index, scores, meaning, newer, older, constants)
-            ):
+            if older not in outdated and outdates(newer, older):
                 outdated[older] = newer
     return top + rest, outdated
 
 
-def _newer(index: ProfileIndex, one: int, other: int) -> bool:
-    first, second = (index.memories[row] for row in (one, other))
-    return (first.valid_from, first.known_at) > (second.valid_from, second.known_at)
+def _newer(candidates: Candidates, one: int, other: int) -> bool:
+    states = candidates.index.states
+    return (states.start(one), states.known(one)) > (states.start(other), states.known(other))
 
 
-def _tells_the_same(
-    index: ProfileIndex, scores: Scores, meaning: Meaning | None, newer: int, older: int, constants: Recall
+def _may_change(index: ProfileIndex, newer: int, older: int, now: Instant) -> bool:
+    """An event changes nothing by itself, and what is known to have ended needs no guess at its end."""
+    return (
+        index.memory(newer).claim.kind is not Kind.EVENT
+        and index.memory(older).status(now) is not Status.CLOSED
+    )
+
+
+def _answers_as_well(
+    candidates: Candidates, likeness: Likeness, newer: int, older: int, constants: Recall
 ) -> bool:
-    """Alike in themselves, and the newer one speaks to the question no less than the older one."""
-    if scores.coverage[newer] < scores.coverage[older]:
+    """The newer one speaks to the question no less than the older one, and they are alike in themselves."""
+    if candidates.coverage(newer) < candidates.coverage(older):
         return False
-    matrix = index.matrices.get(meaning.encoder) if meaning else None
-    if scores.cosine is None or matrix is None or not (matrix.has(newer) and matrix.has(older)):
-        return _shared(index, newer, older) >= constants.alike_words
-    if scores.cosine[older] - scores.cosine[newer] > constants.alike_behind:
+    one, other = candidates.cosine(newer), candidates.cosine(older)
+    if (
+        likeness.by_meaning(newer, older)
+        and one is not None
+        and other is not None
+        and other - one > constants.alike_behind
+    ):
         return False
-    return matrix.cosine(newer, older) >= constants.alike_meaning
-
-
-def _shared(index: ProfileIndex, one: int, other: int) -> float:
-    """The share of their words that two memories have in common."""
-    words, others = (set(indexed_words(index.memories[row])) for row in (one, other))
-    return len(words & others) / (len(words | others) or 1)
+    return likeness.of_one_thing(newer, older)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta, tzinfo
 
 import numpy as np
 
 from mnemo_mcp.errors import ModelError
+from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import ProfileIndex, Scope
-from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant, Memory, Status, instant, moment
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
-from mnemo_mcp.recall.channels import Meaning, score
-from mnemo_mcp.recall.dates import Asked, asked_time
-from mnemo_mcp.recall.freshness import fresher_first
-from mnemo_mcp.recall.order import arranged, ranked
+from mnemo_mcp.recall.channels import Meaning
+from mnemo_mcp.recall.dates import Asked
+from mnemo_mcp.recall.explanation import Explanation
+from mnemo_mcp.recall.order import Placed
 from mnemo_mcp.recall.passage import passage
 from mnemo_mcp.recall.question import Question, read
+from mnemo_mcp.recall.ranking import Ranked, Ranking
 from mnemo_mcp.recall.versions import Versions
 from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
 
@@ -54,6 +55,7 @@ class Ask:
     zone: tzinfo = UTC
     past: bool = True
     episodes: bool = True
+    explain: bool = False
 
     @property
     def at(self) -> Instant:
@@ -66,6 +68,15 @@ class _View:
 
     masks: Mapping[Status, Mask]
     states: Mapping[int, Memory] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    """The ranked rows that stand alike."""
+
+    statuses: tuple[Status, ...]
+    ranked: Ranked
+    view: _View
 
 
 class Recaller:
@@ -83,21 +94,23 @@ class Recaller:
 
     def answer(self, ask: Ask) -> Answer:
         """Memories that are relevant and stand in scope, current ones first; else passages of episodes."""
-        question = read(ask.text)
+        index = self._index.profile(ask.profile)
+        with index.lock:
+            question = read(ask.text, index.names, ask.zone, ask.now)
         if question.says_nothing:
             return Answer(notes=(NO_WORDS,))
-        index = self._index.profile(ask.profile)
-        asked = asked_time(question.text, question.words, ask.zone, ask.now)
-        if asked and asked.anything:
-            return self._within(index, asked, ask)
+        if question.time and question.time.anything:
+            return self._within(index, question.time, ask)
         meaning, notes = self._meaning(question)
-        then = _as_of(ask, asked) if asked else ask
+        then = _as_of(ask, question.time)
         with index.lock:
-            found = self._memories(index, question, meaning, then)
+            tiers = self.rank(index, question, meaning, then)
+            found = self._told(index, tiers, then)
             if then is not ask and _answered(found):
                 notes = (*notes, f"Answered as of {_local(then.at, ask.zone)}.")
             elif then is not ask:  # the time was a word among others, or nothing is known of it
-                found = self._memories(index, question, meaning, ask)
+                tiers = self.rank(index, question, meaning, ask)
+                found = self._told(index, tiers, ask)
             lacking = index.lacks(meaning.encoder) if meaning else 0
         if lacking:
             notes = (*notes, f"Vectors of {lacking} memories are not ready yet: words alone find those.")
@@ -109,14 +122,45 @@ class Recaller:
             notes = (*notes, f"No answer gives more than {len(kept)} memories; ask more narrowly for others.")
         if not kept and not passages:
             notes = (*notes, NOTHING)
-        return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)))
+        explained = None
+        if ask.explain:
+            named = ((" or ".join(tier.statuses), tier.ranked) for tier in tiers)
+            explained = Explanation.of(question, meaning, named)
+        return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)), explained)
+
+    def rank(self, index: ProfileIndex, question: Question, meaning: Meaning | None, ask: Ask) -> list[_Tier]:
+        """Everything between a question as read and its answer's order; the caller holds the index's lock."""
+        view = self._view(index, ask)
+        scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
+        ranking = Ranking(
+            question,
+            meaning,
+            _own_project(ask),
+            floor_of(meaning),
+            ask.now,
+            self._store.accounts.standing,
+            self._constants,
+        )
+        tiers: list[_Tier] = []
+        found = 0
+        for statuses in _told(ask, question):
+            allowed = scope & _any(view.masks[status] for status in statuses)
+            if found <= ask.limit and allowed.any():
+                ranked = ranking.of(index, allowed, ask.limit + _LOOK_BEYOND)
+                tiers.append(_Tier(statuses, ranked, view))
+                found += len(ranked.placed)
+        return tiers
+
+    def _told(self, index: ProfileIndex, tiers: Sequence[_Tier], ask: Ask) -> list[RecalledMemory]:
+        """The rows of every tier as the memories they were at the instant asked about."""
+        return [_recalled(placed, index, tier, ask) for tier in tiers for placed in tier.ranked.placed]
 
     def _within(self, index: ProfileIndex, asked: Asked, ask: Ask) -> Answer:
         """What began, was decided or was said in the time asked about, in its order."""
         with index.lock:
             scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
             rows = np.flatnonzero(scope & index.states.beginning(asked.period)).tolist()
-            memories = [index.memories[row] for row in rows]
+            memories = [index.memory(row) for row in rows]
         memories.sort(key=lambda memory: (memory.valid_from, memory.id))
         kept = memories[: ask.limit]
         found = [RecalledMemory(each, each.status(ask.now), 1.0, sure=True, ranks={"time": place})
@@ -131,26 +175,6 @@ class Recaller:
         if not found and not passages:
             notes = (*notes, NOTHING)
         return Answer(tuple(found), tuple(passages), notes, len(memories) - len(kept))
-
-    def _memories(
-        self, index: ProfileIndex, question: Question, meaning: Meaning | None, ask: Ask
-    ) -> list[RecalledMemory]:
-        scores = score(index, question, meaning)
-        floor = floor_of(meaning)
-        view = self._view(index, ask)
-        scope = index.inside(Scope(ask.projects, ask.kinds, ask.entities))
-        most = ask.limit + _LOOK_BEYOND
-        found: list[RecalledMemory] = []
-        for status in _told(ask):
-            allowed = scope & view.masks[status]
-            if len(found) <= ask.limit and allowed.any():
-                rows = ranked(index, question, scores, allowed, floor, self._constants, most)
-                order, outdated = fresher_first(
-                    index, scores, meaning, [each.row for each in rows], self._constants
-                )
-                rows.sort(key=lambda each: order.index(each.row))
-                found += arranged(rows, index, view.states, status, outdated)
-        return found
 
     def _meaning(self, question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
         encoder = self._encoders.for_question(question.text)
@@ -171,7 +195,7 @@ class Recaller:
         masks = {status: mask & known for status, mask in masks.items()}
         states: dict[int, Memory] = {}
         for row in index.states.changed_after(ask.known_at):
-            then = self._versions.by(index.memories[row], ask.known_at)
+            then = self._versions.by(index.memory(row), ask.known_at)
             status = then.status(ask.at) if then else None
             for each, mask in masks.items():
                 mask[row] = each is status
@@ -185,9 +209,9 @@ def _answered(found: Sequence[RecalledMemory]) -> bool:
     return any(each.sure and each.status is Status.CURRENT for each in found)
 
 
-def _as_of(ask: Ask, asked: Asked) -> Ask:
+def _as_of(ask: Ask, asked: Asked | None) -> Ask:
     """A question about something at a time of its own, unless its caller said which time it means."""
-    if ask.valid_at or ask.known_at or not ask.past:
+    if asked is None or ask.valid_at or ask.known_at or not ask.past:
         return ask
     return replace(ask, valid_at=min(instant(moment(asked.period.end or ask.now) - _MOMENT), ask.now))
 
@@ -201,7 +225,36 @@ def floor_of(meaning: Meaning | None) -> Floor:
     return FLOORS.get(meaning.encoder, FLOOR_ELSEWHERE) if meaning else FLOOR_ELSEWHERE
 
 
-def _told(ask: Ask) -> tuple[Status, ...]:
+def _told(ask: Ask, question: Question) -> tuple[tuple[Status, ...], ...]:
+    """Which memories answer, in which order: what holds, then the rest, unless the past is asked about."""
     if ask.history:
-        return (Status.CURRENT, Status.FUTURE, Status.CLOSED, Status.RETRACTED)
-    return (Status.CURRENT, Status.FUTURE, Status.CLOSED) if ask.past else (Status.CURRENT,)
+        return (Status.CURRENT,), (Status.FUTURE,), (Status.CLOSED,), (Status.RETRACTED,)
+    if not ask.past:
+        return ((Status.CURRENT,),)
+    if question.past:
+        return (Status.CURRENT, Status.CLOSED), (Status.FUTURE,)
+    return (Status.CURRENT,), (Status.FUTURE,), (Status.CLOSED,)
+
+
+def _own_project(ask: Ask) -> str:
+    """The project asked in, "" for several or all."""
+    return next(iter(ask.projects)) if ask.projects and len(ask.projects) == 1 else ""
+
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    first, *others = masks
+    return np.logical_or.reduce([first, *others]) if others else first
+
+
+def _recalled(placed: Placed, index: ProfileIndex, tier: _Tier, ask: Ask) -> RecalledMemory:
+    memory = tier.view.states.get(placed.row) or index.memory(placed.row)
+    return RecalledMemory(
+        memory,
+        tier.statuses[0] if len(tier.statuses) == 1 else memory.status(ask.at),
+        placed.score,
+        placed.sure,
+        placed.ranks,
+        "" if placed.outdated_by is None else index.id(placed.outdated_by),
+        placed.reasons,
+        tuple(index.id(row) for row in placed.repeats),
+    )

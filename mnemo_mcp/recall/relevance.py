@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from heapq import nlargest
 
-import numpy as np
-import numpy.typing as npt
-
-from mnemo_mcp.index.profile import ProfileIndex, indexed_words
-from mnemo_mcp.index.arrays import Mask
-from mnemo_mcp.recall.channels import Scores
-from mnemo_mcp.recall.question import Question, names_one_thing
+from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.recall.candidates import Candidates
+from mnemo_mcp.recall.question import names_one_thing
 from mnemo_mcp.settings import Floor, Recall
 
 _DIGITS = re.compile(r"\d")
@@ -25,15 +22,10 @@ _WHOLE = 0.95  # of a weight: as good as all of it
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The candidates as a whole: what speaks for each row, for the best, and for the others.
+    """The candidates as a whole: what speaks for the best, and for the others."""
 
-    `known` is the share of the question's weight in words that any memory holds.
-    """
-
-    evidence: npt.NDArray[np.float32]
     best: float
     others: float
-    known: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,35 +92,34 @@ class Evidence:
         return self.cosine is not None and self.cosine >= least
 
 
-def survey(
-    index: ProfileIndex, question: Question, scores: Scores, allowed: Mask, floor: Floor, constants: Recall
-) -> Field:
-    """The field among the allowed rows.
+def survey(candidates: Candidates, floor: Floor, constants: Recall) -> Field:
+    """The field among the rows that may answer.
 
     A small store is looked at as if unrelated memories stood in it, too: their level is the encoder's.
     """
-    near = np.maximum(scores.cosine, 0) if scores.cosine is not None else 0
-    evidence = np.asarray(near + constants.words_share * scores.coverage, np.float32)
+    level = floor.unrelated if candidates.with_vectors else 0.0
     rank = constants.field_rank
-    level = floor.unrelated if scores.cosine is not None else 0.0
-    top = np.partition(np.append(evidence[allowed], np.full(rank, level, np.float32)), -rank)[-rank:]
-    weights = {word: index.postings.weight(word) for word in question.words}
-    known = sum(weight for word, weight in weights.items() if index.postings.frequency(word))
-    return Field(evidence, float(top.max()), float(top.min()), known / (sum(weights.values()) or 1.0))
+    found = nlargest(rank, [*candidates.speaking.values(), *([level] * rank)])
+    return Field(found[0], found[-1])
 
 
-def weigh(index: ProfileIndex, question: Question, scores: Scores, row: int, field: Field) -> Evidence:
-    """The evidence for one row."""
-    matched = [word for word in question.words if index.postings.holds(word, row)]
-    cosine = float(scores.cosine[row]) if scores.cosine is not None and scores.cosine[row] > -1 else None
-    here = float(field.evidence[row])
+def weigh(candidates: Candidates, row: int, field: Field) -> list[Evidence]:
+    """The evidence for a row, and for each that it replaced: what speaks for those speaks for it."""
+    here = candidates.speaking[row]
+    return [_weigh(candidates, each, here, field) for each in candidates.lineage(row)]
+
+
+def _weigh(candidates: Candidates, row: int, here: float, field: Field) -> Evidence:
+    index, question = candidates.index, candidates.question
+    matched = candidates.matched(row)
+    coverage = candidates.coverage(row)
     return Evidence(
-        cosine=cosine,
-        coverage=float(scores.coverage[row]),
-        of_known=float(scores.coverage[row]) / (field.known or 1.0),
+        cosine=candidates.cosine(row),
+        coverage=coverage,
+        of_known=coverage / (candidates.known_share or 1.0),
         matched=_wholes(matched),
         identifier=any(word in question.identifiers for word in matched),
-        other_identifier=_holds_another(index, question, row),
+        other_identifier=_holds_another(candidates, row),
         name=any(index.is_name(word) for word in matched),
         rare=any(_rare(index, word) for word in matched),
         behind=field.best - here,
@@ -141,12 +132,13 @@ def _wholes(matched: list[str]) -> int:
     return sum(not any(word in other and word != other for other in matched) for word in matched)
 
 
-def _holds_another(index: ProfileIndex, question: Question, row: int) -> bool:
+def _holds_another(candidates: Candidates, row: int) -> bool:
     """Whether it holds an identifier built like one asked for, but another one: OPS-1187 for OPS-1188."""
-    shapes = {_DIGITS.sub("0", word) for word in question.identifiers if _DIGITS.search(word)}
+    asked = candidates.question.identifiers
+    shapes = {_DIGITS.sub("0", word) for word in asked if _DIGITS.search(word)}
     if not shapes:
         return False
-    held = indexed_words(index.memories[row])
+    held = candidates.index.words_of(row)
     return any(_DIGITS.sub("0", word) in shapes for word in held if names_one_thing(word))
 
 
