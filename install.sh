@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs mnemo from this clone for the present user, and proves that it works.
 #
-#   ./install.sh              install, register with Claude Code where it is there, show a proof
+#   ./install.sh              install, show a proof, register with Claude Code and Codex where they are there
 #   ./install.sh --test       set up the development environment in .venv and run every check and test
-#   ./install.sh --uninstall  take the program and its registration away; memories stay
+#   ./install.sh --uninstall  take the program and its registration away; memories stay, unless
+#                             --delete-memories follows
 #
 # MNEMO_HOME moves the memories, MNEMO_APP the program, PYTHON names the interpreter to build with.
 set -eu
@@ -52,35 +53,33 @@ run_tests() {
     exec .venv/bin/python -m pytest "$@"
 }
 
-register_claude() {
-    if ! command -v claude >/dev/null 2>&1; then
-        say "Claude Code was not found on PATH. Once it is there, run:"
-        say "  claude plugin marketplace add '$app/plugin'"
-        say "  claude plugin install mnemo@mnemo"
+register() {
+    if MNEMO_HOME=$data "$app/venv/bin/python" -I -m mnemo_mcp.cli install --found </dev/null >"$log" 2>&1; then
+        cat "$log"
+        say "For other clients: mnemo install CLIENT (mnemo install --help lists them)."
         return 0
     fi
-    if claude plugin marketplace add "$app/plugin" </dev/null >"$log" 2>&1 &&
-        claude plugin install mnemo@mnemo </dev/null >>"$log" 2>&1; then
-        say "Claude Code has the plugin; it is active in its next session."
-    else
-        say "Claude Code refused the plugin:"
-        sed 's/^/  /' "$log" >&2
-        say "Everything else works; try the two commands yourself:"
-        say "  claude plugin marketplace add '$app/plugin'"
-        say "  claude plugin install mnemo@mnemo"
-    fi
+    say "mnemo itself is installed and works, but it could not be registered with your clients:" >&2
+    sed 's/^/  /' "$log" >&2
+    return 1
 }
 
 uninstall() {
-    if command -v claude >/dev/null 2>&1; then
+    problems=0
+    if [ -x "$app/venv/bin/mnemo" ]; then
+        MNEMO_HOME=$data "$app/venv/bin/mnemo" uninstall "$@" || problems=1
+    elif command -v claude >/dev/null 2>&1; then
         claude plugin uninstall mnemo@mnemo </dev/null >/dev/null 2>&1 || true
         claude plugin marketplace remove mnemo </dev/null >/dev/null 2>&1 || true
     fi
-    [ -x "$app/venv/bin/mnemo" ] && "$app/venv/bin/mnemo" stop >/dev/null 2>&1 || true
+    if [ "$problems" -ne 0 ]; then
+        say "The program stays until that is mended; then run this again." >&2
+        exit 1
+    fi
     [ "$(readlink "$bin/mnemo" 2>/dev/null)" = "$app/venv/bin/mnemo" ] && rm -f "$bin/mnemo"
-    rm -f "$data/run/launch"
     rm -rf "$app"
-    say "mnemo is uninstalled. Your memories stay in $data; delete that folder to remove them too."
+    say "mnemo is uninstalled."
+    [ ! -d "$data" ] || say "Your memories stay in $data; delete that folder to remove them too."
 }
 
 : "${HOME:?HOME is not set}"
@@ -90,7 +89,7 @@ bin=$HOME/.local/bin
 
 case ${1-} in
     --test) shift; run_tests "$@" ;;
-    --uninstall) uninstall; exit 0 ;;
+    --uninstall) shift; uninstall "$@"; exit 0 ;;
     "") ;;
     *) fail "unknown option $1" "run it without options, with --test or with --uninstall" ;;
 esac
@@ -132,7 +131,7 @@ cp -R "$clone/.claude-plugin" "$clone/claude_plugin" "$fresh/plugin/"
 step "4/5 Proof: a throw-away memory, three questions"
 "$fresh/bin/mnemo" demo || fail "the proof did not succeed" "please report the output above"
 
-step "5/5 Putting it in place"
+step "5/5 Putting it in place, and registering it with your clients"
 [ -x "$app/venv/bin/mnemo" ] && "$app/venv/bin/mnemo" stop >/dev/null 2>&1 || true
 old=$(readlink "$app/venv" 2>/dev/null || true)
 ln -sfn "$fresh" "$app/venv.new" && "$python" -c 'import os, sys; os.replace(*sys.argv[1:])' "$app/venv.new" "$app/venv"
@@ -146,10 +145,12 @@ fresh=
 case $old in
     "$app"/env-*) rm -rf "$old" ;;
 esac
-register_claude
+registered=0
+register || registered=1
 case ":$PATH:" in
     *":$bin:"*) ;;
     *) say "Add $bin to PATH to use the mnemo command." ;;
 esac
 say ""
 say "mnemo is installed. Memories live in $data. Try: mnemo remember \"...\" and mnemo recall \"...\""
+exit "$registered"
