@@ -22,6 +22,9 @@ _NOUNS = {"distil": ("thread", "threads"), "judge": ("memory", "memories"), "usa
 Finish = Callable[[Connection], None]
 """Writes what came of a task, in the transaction that also ends it."""
 
+Do = Callable[[Task], Finish]
+"""Does a task, asking models as it needs to. It changes nothing: what is to be written, it gives back."""
+
 
 class Tasks:
     """The queue of one store, and the language models its tasks need."""
@@ -35,12 +38,19 @@ class Tasks:
         self._models = models
         self._clock = clock
         self._chance = chance
+        self._served: dict[str, Do] = {}
 
-    def run(self, kind: str, do: Callable[[Task], Finish]) -> bool:
-        """Do the task of a kind that has waited longest; False where there is none that can be done now.
+    def serve(self, kind: str, do: Do) -> None:
+        """From now on tasks of this kind are done by `do`."""
+        self._served[kind] = do
 
-        `do` may ask models; it changes nothing itself, so that a task that fails has left nothing behind.
-        """
+    def work_off(self) -> bool:
+        """Do one task of each kind that is served; False where there was none that can be done now."""
+        did = [self.run(kind, do) for kind, do in self._served.items()]
+        return any(did)
+
+    def run(self, kind: str, do: Do) -> bool:
+        """Do the task of a kind that has waited longest; False where there is none that can be done now."""
         use = USES.get(kind)
         if use and self._models.rests(use):
             return False

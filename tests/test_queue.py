@@ -496,15 +496,15 @@ def test_calls_are_bounded_whatever_fails(server: ModelServer, tmp_path: Path, v
     _add(connected.store, *(name.removeprefix("thread ") for name in names))
     tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 1.0)
     most_in_a_pass = 0
-    for minute in range(24 * 60):
-        if minute in (7, 300, 900):
+    for minute in range(0, 24 * 60, 2):
+        if minute in (8, 300, 900):
             connected.again()
             tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 1.0)
         before = len(server.asked())
         while tasks.run("distil", _reading(connected)):
             most_in_a_pass = max(most_in_a_pass, len(server.asked()) - before)
             before = len(server.asked())
-        connected.later(60)
+        connected.later(120)
     calls = {name: sum(each.text == name for each in server.asked()) for name in names}
     assert most_in_a_pass <= 3
     assert all(1 <= count <= 12 for count in calls.values()), calls
@@ -582,3 +582,43 @@ def test_a_daemon_that_is_killed_gives_its_tasks_back(product: Product, server: 
     store.close()
     tasks = product.json("status", MNEMO_ENCODERS="off")["tasks"]["distil"]
     assert tasks["running"] == 0 and "process ended" in tasks["error"]
+
+
+READING = """
+from mnemo_mcp.daemon import main, resident
+from mnemo_mcp.service import Service
+
+class Reading(Service):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        with self.store.write() as tx:
+            self.store.work.add(tx, "reading", "personal", "a thread", "2026-01-01T00:00:00.000Z")
+        self.tasks.serve("reading", self.read)
+
+    def read(self, task):
+        messages = [{"role": "user", "content": task.subject}]
+        self.models.chat.complete(messages, purpose="reading")
+        return lambda tx: None
+
+resident.Service = Reading
+main.serve()
+"""
+
+
+def test_a_silent_model_holds_up_neither_the_daemon_nor_its_end(server: ModelServer, tmp_path: Path) -> None:
+    """A task waits for a model that never answers; memories are stored and found, and the daemon ends."""
+    server.answer = lambda request: Reply(hang=True)
+    with Product(tmp_path, MNEMO_ENCODERS="off") as product:
+        _configure(product, server, timeout_seconds=600)
+        root = Path(__file__).parent.parent
+        daemon = subprocess.Popen([sys.executable, "-c", READING], env=product.environ, cwd=root)
+        try:
+            until(lambda: len(server.asked()) == 1)
+            assert product.json("status")["tasks"]["reading"]["running"] == 1
+            assert product.json("status")["pid"] == daemon.pid
+            product.remember("The gateway listens on port 8443")
+            assert product.recall("which port does the gateway listen on?")
+            product.run("stop")
+            assert daemon.wait(15) == 0
+        finally:
+            daemon.kill()

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from logging.handlers import RotatingFileHandler
@@ -15,6 +16,7 @@ from pathlib import Path
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
 from mnemo_mcp.daemon.installation import Installation
+from mnemo_mcp.daemon.labour import Labour
 from mnemo_mcp.daemon.local import LocalDoor
 from mnemo_mcp.daemon.resident import Resident
 from mnemo_mcp.daemon.worker import Worker
@@ -83,7 +85,8 @@ async def _serve(settings: configuration.Settings, ownership: Ownership, door: D
     _log.info("mnemo %s serves %s (pid %d)", __version__, settings.home, os.getpid())
     worker = Worker(resident, settings, lambda: _grounded(ownership, installation), end)
     staying = _watch_idle(local, settings, ended) if door is None else door(resident)
-    tasks = [asyncio.create_task(_guarded(each, ended)) for each in (worker.run(), staying)]
+    parts = (worker.run(), Labour(resident).run(), staying)
+    tasks = [asyncio.create_task(_guarded(each, ended)) for each in parts]
     await ended.wait()
     listening.close()
     Path(SOCKET).unlink(missing_ok=True)
@@ -147,5 +150,11 @@ def _log_to(file: Path) -> None:
     handler = RotatingFileHandler(file, maxBytes=_LOG_BYTES, backupCount=2, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for noisy in ("mcp", "uvicorn", "lance"):
+    for noisy in ("mcp", "uvicorn", "lance", "openai", "httpx2"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    threading.excepthook = _log_fault
+
+
+def _log_fault(fault: threading.ExceptHookArgs) -> None:
+    if fault.exc_value is not None:
+        _log.error("a thread failed: %s", fault.exc_value, exc_info=fault.exc_value)
