@@ -55,6 +55,8 @@ def _state() -> dict[str, Any]:
             "encoders": [],
             "moving": "",
             "queue": {},
+            "tasks": {},
+            "models": {},
             "problems": [str(failure)],
         }
 
@@ -147,9 +149,18 @@ def _told_status(result: Result) -> str:
         f"{_count(result['memories'])} memories, {_count(result['episodes'])} episodes",
         f"encoders: {', '.join(result['encoders']) or 'none ready'}",
         *([result["moving"]] if result["moving"] else []),
+        f"models: {_told_models(result['models']) or 'none set'}",
         f"waiting: {', '.join(waiting) or '-'}",
     ]
     return "\n".join([*lines, *(f"PROBLEM: {problem}" for problem in result["problems"])])
+
+
+def _told_models(models: Result) -> str:
+    """Which model does what, and what this day has cost so far."""
+    endpoints = models.get("endpoints", ())
+    told = [f"{each['model']} at {each['url']} ({', '.join(each['uses'])})" for each in endpoints]
+    spent = [f"{models['tokens_today']} tokens today"] if endpoints else []
+    return ", ".join([*told, *spent])
 
 
 def _count(number: int | None) -> str:

@@ -49,6 +49,8 @@ class Resident:
                 "encoders": [],
                 "moving": "",
                 "queue": {},
+                "tasks": {},
+                "models": {},
                 "problems": [str(error)],
             }
 
