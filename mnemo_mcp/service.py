@@ -87,6 +87,7 @@ class Service:
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
+        self._background = background
         self._closing = threading.Lock()
         self._closed = False
 
@@ -263,9 +264,9 @@ class Service:
             return ""
         match moment:
             case "session-open":
-                return self._framed(call, self.session_open(call, arrival))
+                return hook_output(call, self.session_open(call, arrival))
             case "pre-message":
-                return self._framed(call, self.pre_message(call, arrival))
+                return hook_output(call, self.pre_message(call, arrival))
             case "turn-end" | "session-end":
                 self.turn_end(call, arrival)
         return ""
@@ -289,6 +290,8 @@ class Service:
             if turn.episodes:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
             note_turn(self.store, tx, call, arrival, turn)
+        if not self._background:
+            self.judge_usage()
 
     def judge_usage(self) -> bool:
         """Judge what was shown for the turns of one session; False where none waits."""
@@ -362,9 +365,6 @@ class Service:
 
     def _occasion(self, arrival: Arrival, prompt: str = "") -> Occasion:
         return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by, self.zone)
-
-    def _framed(self, call: HookCall, text: str) -> str:
-        return hook_output(call, text) if text else ""
 
     def writer(
         self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None
