@@ -51,6 +51,15 @@ def declared(file: Path) -> list[Hook]:
     ]
 
 
+def is_plugged(config: Path) -> bool:
+    """Whether our plugin is on in this config.toml. Raises `Refused` where that cannot be read."""
+    try:
+        document = toml_text.parse(_text(config) or "")
+    except Doubt as doubt:
+        raise doubt.in_file(config) from None
+    return bool(document.get("plugins", {}).get("mnemo@mnemo", {}).get("enabled"))
+
+
 def untrusted(places: Places) -> list[str]:
     """Our hooks that Codex passes over without a word, as problems; [] where it has none of ours."""
     folder = places.moved("CODEX_HOME", ".codex")

@@ -41,6 +41,11 @@ class Installer:
     def install(self, names: Sequence[str], *, dry_run: bool = False) -> list[Done]:
         """Add mnemo to clients. Whatever cannot be added stops all of it before anything is written."""
         plugged = self._plugs() if "claude" in names else None
+        if "codex" in names and codex.is_plugged(self._parts("codex")[0].path):
+            raise Refused(
+                "Codex has mnemo as a plugin already; installed twice it would say everything twice.",
+                "Run `codex plugin remove mnemo@mnemo` first, or leave it as it is.",
+            )
         adding = [
             (name, part) for name in names if not (name == "claude" and plugged) for part in self._parts(name)
         ]

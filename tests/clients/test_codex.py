@@ -16,6 +16,8 @@ import pytest
 from fake_responses import Answer, Call, FakeResponses, Json
 from product import ROOT, Product, until
 
+from mnemo_mcp.clients.catalog import Places
+from mnemo_mcp.clients.codex import AppServer
 from mnemo_mcp.daemon.tools import INSTRUCTIONS, TOOLS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]  # the first run installs the client
@@ -232,16 +234,21 @@ def test_after_compaction_a_memory_is_told_again(codex: Codex) -> None:
     assert sum("45 minutes" in note for note in after.notes(0)) == 1
 
 
-def test_package_is_found_by_codex(codex: Codex, tmp_path: Path) -> None:
-    """The plugin of Claude Code is one of Codex as well."""
-    environ = {**codex.environ, "CODEX_HOME": str(tmp_path)}
-
-    def run(*arguments: str) -> str:
+def test_plugin_carries_hooks_and_server(codex: Codex, tmp_path: Path) -> None:
+    folder = codex.product.home / "as-plugin"
+    folder.mkdir()
+    environ = {**codex.environ, "CODEX_HOME": str(folder)}
+    for arguments in (("marketplace", "add", str(ROOT)), ("add", "mnemo@mnemo")):
         command = [codex.program, "plugin", *arguments]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    run("marketplace", "add", str(ROOT))
-    run("add", "mnemo@mnemo")
-    assert "mnemo" in run("list", "--json")
+    with AppServer(str(codex.program), Places(codex.product.home, environ)) as server:
+        [listed] = server.call("hooks/list", {"cwds": [str(codex.project)]})["data"]
+        [status] = server.call("mcpServerStatus/list", {})["data"]
+    assert [listed["warnings"], listed["errors"]] == [[], []]
+    assert {each["command"].rpartition(" hook ")[2] for each in listed["hooks"]} == {
+        f"codex {moment}" for moment in ("session-open", "pre-message", "turn-end", "session-end")
+    }
+    assert sorted(status["tools"]) == sorted(tool.name for tool in TOOLS)
+    refused = codex.product.run("install", "codex", CODEX_HOME=str(folder))
+    assert refused.returncode == 1 and b"as a plugin already" in refused.stderr
