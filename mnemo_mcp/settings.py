@@ -94,6 +94,7 @@ class Recall:
     weights: Weights = field(default_factory=Weights)
     limit: int = 8
     limit_most: int = 50
+    cross_encoder: str = ""  # a folder with model.onnx and tokenizer.json; empty is off
     # recall/freshness.py, set on scenarios of changing facts where nobody says what replaces what
     alike_meaning: float = 0.65  # cosine of two memories that may tell of the same thing
     alike_behind: float = 0.20  # and how much further from the question the newer one may be
