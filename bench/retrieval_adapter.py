@@ -39,7 +39,7 @@ class Mnemo:
         encoder = self._memory.encoders.for_question(query)
         meaning = Meaning(encoder.id, encoder.encode([query], query=True)[0]) if encoder else None
         ask = Ask(text=query, profile="personal", now=_at(now), limit=k)
-        found = self._memory.upkeep.passages(ask, read(query), meaning, weak=True)
+        found = self._memory.upkeep.passages(ask, read(query, zone=UTC, now=ask.now), meaning, weak=True)
         return [self._items[each.episode.id] for each in found]
 
     def close(self) -> None:

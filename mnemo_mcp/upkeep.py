@@ -165,6 +165,7 @@ class Upkeep:
                 projects=projects,
                 exclude_session=None,
                 limit=most if weak else 4 * most,
+                period=question.time.period if question.time else None,
             )
         except StoreDamaged as error:
             with self._carrying:

@@ -10,7 +10,7 @@ from mnemo_mcp.ledger.episodes import Episodes
 from mnemo_mcp.memory import Episode
 from mnemo_mcp.recall.answer import RecalledEpisode
 from mnemo_mcp.recall.channels import Meaning
-from mnemo_mcp.recall.passage import beside, passage
+from mnemo_mcp.recall.passage import WINDOW, beside, passage
 from mnemo_mcp.recall.question import Question
 from mnemo_mcp.recall.recall import Ask, floor_of
 from mnemo_mcp.search.episodes import Hit
@@ -46,7 +46,10 @@ def told(
 
 def _recalled(hit: Hit, episode: Episode, question: Question, meaning: Meaning | None) -> RecalledEpisode:
     """The passage of one hit; weak unless it holds enough of the question, or is near enough in meaning."""
-    text, share = passage(episode.text, question.words)
+    if len(episode.text) <= WINDOW:
+        text, share = episode.text.strip(), hit.held  # as `passage` has it, without reading the text again
+    else:
+        text, share = passage(episode.text, question.words)
     floor = floor_of(meaning)
     near = hit.cosine is not None and hit.cosine >= floor.meaning_alone
     return RecalledEpisode(episode, text, hit.score, weak=share < 2 * floor.words_asked and not near)

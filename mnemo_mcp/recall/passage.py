@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mnemo_mcp.search.stems import stem, stems
 
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
-_WINDOW = 500  # characters, about 120 tokens
+WINDOW = 500  # characters, about 120 tokens
 _BESIDE = 200  # characters of a neighbour
 _MOST_READ = 100_000  # characters of a huge episode that are looked through, half from each end
 _ASKS = ("?", "？", "؟")
@@ -21,7 +21,7 @@ _ASKS = ("?", "？", "؟")
 def passage(text: str, wanted: Sequence[str]) -> tuple[str, float]:
     """The best window of `text`, and the share of the `wanted` words it holds."""
     asked = frozenset(map(stem, wanted))
-    window, held = _window(text, asked, _WINDOW)
+    window, held = _window(text, asked, WINDOW)
     return window, len(held) / (len(asked) or 1)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mnemo_mcp.search.field import VECTOR_WEIGHT, Field, Floats, Weighed, weigh
+from mnemo_mcp.memory import Period
+from mnemo_mcp.search.field import VECTOR_WEIGHT, Field, Floats, Sought, Vector, Weighed, weigh
 from mnemo_mcp.search.older import older
 from mnemo_mcp.search.projection import Projection
-from mnemo_mcp.search.recent import Vector
 from mnemo_mcp.search.scope import Scope
 from mnemo_mcp.search.stems import stem
 from mnemo_mcp.search.tables import EPISODES
@@ -22,7 +22,7 @@ _WORDS_MOST = 100
 class Hit:
     """One episode found: its score, its rank by words and by meaning if these found it, its cosine if known.
 
-    `coverage` is the share of the question's weight that it and its neighbours hold.
+    `held` is the share of the question's words that it holds itself.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Hit:
     words_rank: int | None
     meaning_rank: int | None
     cosine: float | None
-    coverage: float
+    held: float
 
 
 def search_episodes(
@@ -42,23 +42,26 @@ def search_episodes(
     projects: Sequence[str] | None,
     exclude_session: str | None,
     limit: int,
+    period: Period | None = None,
     vector_weight: float = VECTOR_WEIGHT,
 ) -> list[Hit]:
     """Episodes of a profile, best first, ties by id.
 
     `words` are taken in the form `mnemo_mcp.words` gives them; `vector` is that of the question with the id
-    of its encoder. `projects` None is all of them; `exclude_session` leaves out what the one who asks has
-    before their eyes. Nothing outside the scope takes part, not even in how much a word tells.
+    of its encoder; what is from the `period` it names comes sooner. `projects` None is all of them;
+    `exclude_session` leaves out what the one who asks has before their eyes. Nothing outside the scope
+    takes part, not even in how much a word tells.
     """
     scope = Scope(profile, projects, exclude_session)
     wanted = list(dict.fromkeys(map(stem, words)))[:_WORDS_MOST]
     recent = projection.recent()
     if recent is None:
         return []
-    field = recent.field(wanted, vector, scope)
+    sought = Sought(wanted, vector, period)
+    field = recent.field(sought, scope)
     if recent.first:
         condition = f"number < {recent.first} AND {scope.sql()}"
-        found = projection.read(EPISODES, lambda table: older(table, wanted, vector, condition), None)
+        found = projection.read(EPISODES, lambda table: older(table, sought, condition), None)
         field = field.joined(found) if found else field
     return _best(field, weigh(field, vector_weight), limit) if len(field) else []
 
@@ -80,7 +83,7 @@ def _hit(field: Field, weighed: Weighed, place: int) -> Hit:
         words_rank=_rank(weighed.words, place),
         meaning_rank=_rank(weighed.cosines, place),
         cosine=None if np.isnan(cosine) else cosine,
-        coverage=float(weighed.coverage[place]),
+        held=float(np.count_nonzero(field.counts[:, place])) / (len(field.counts) or 1),
     )
 
 

@@ -7,10 +7,14 @@ joins by its cosine. Scores count, not ranks: the first by words may lead by muc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
+
+from mnemo_mcp.memory import Instant, Period, instant, moment
 
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
@@ -22,8 +26,30 @@ _K1, _B = 1.2, 0.4  # with the full length normalisation of 0.75 short answers c
 _COVERAGE = 0.3  # the share of the question that is held, beside BM25
 _NEIGHBOUR_WORDS = 60  # of a longer neighbour only so many count: it would drown what stands beside it
 _NAMED = 0.06  # said by whom the question names
+_TIMELY = 0.12  # from a time the question names
+_TOLD_LATER = timedelta(days=7)
 _ASKS = 0.06  # a question seldom answers
 _LENGTH, _LENGTH_FULL, _LENGTH_LEAST = 0.05, 50, -2.0  # words from which on more say no more; in powers of e
+
+
+Vector = tuple[str, Floats]
+"""A question's vector with the id of its encoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What is looked for: words as rows hold them, a vector, and the time the question names."""
+
+    words: Sequence[str]
+    vector: Vector | None = None
+    period: Period | None = None
+
+    def told_in(self) -> tuple[Instant, Instant]:
+        """From when to when that is told of; what happened is often told of some days later."""
+        if self.period is None:
+            return "", ""
+        end = self.period.end
+        return self.period.start, instant(moment(end) + _TOLD_LATER) if end else "9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +58,7 @@ class Field:
 
     `before` and `after` are the places of an episode's neighbours in its thread, -1 where there is none;
     `counts` says how often each word of the question occurs (words x episodes), `cosines` is NaN without a
-    vector, `named` whether the question names who said it.
+    vector, `named` whether the question names who said it, `timely` whether it is from a time it names.
     """
 
     ids: npt.NDArray[np.object_]
@@ -43,6 +69,7 @@ class Field:
     cosines: Floats
     asks: Mask
     named: Mask
+    timely: Mask
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,6 +87,7 @@ class Field:
             np.concatenate([self.cosines, other.cosines]),
             np.concatenate([self.asks, other.asks]),
             np.concatenate([self.named, other.named]),
+            np.concatenate([self.timely, other.timely]),
         )
 
 
@@ -70,7 +98,6 @@ class Weighed:
     found: Mask
     score: Floats
     words: Floats
-    coverage: Floats
     cosines: Floats
 
 
@@ -82,16 +109,16 @@ def weigh(field: Field, vector_weight: float = VECTOR_WEIGHT) -> Weighed:
     words_heard = vector_weight < 1 and len(field.counts) > 0
     meaning_heard = vector_weight > 0 and bool(there.any())
     nothing = np.zeros(len(field), np.float32)
-    words, coverage = _by_words(field) if words_heard else (nothing, nothing)
+    words = _by_words(field) if words_heard else nothing
     cosines = np.where(there, field.cosines, np.float32(-1.0)) if meaning_heard else nothing
     share = vector_weight if words_heard and meaning_heard else float(meaning_heard)
     near = np.where(there, field.cosines, field.cosines[there].mean()) if meaning_heard else nothing
-    score = (1 - share) * words + share * near + _before_any_question(field)
-    return Weighed((words > 0) | (cosines > 0), score.astype(np.float32), words, coverage, cosines)
+    score = (1 - share) * words + share * near + _beside_content(field)
+    return Weighed((words > 0) | (cosines > 0), score.astype(np.float32), words, cosines)
 
 
-def _by_words(field: Field) -> tuple[Floats, Floats]:
-    """BM25 over three windows with the share of the question each widest one covers; and that share."""
+def _by_words(field: Field) -> Floats:
+    """BM25 over the three windows, with the share of the question's weight that the widest one holds."""
     part = np.minimum(1, _NEIGHBOUR_WORDS / np.maximum(field.lengths, 1))
     held = np.count_nonzero(field.counts, axis=1)
     tells = np.log(1 + (len(field) - held + 0.5) / (held + 0.5)).astype(np.float32)
@@ -104,12 +131,8 @@ def _by_words(field: Field) -> tuple[Floats, Floats]:
         norm = _K1 * (1 - _B + _B * lengths / (lengths.mean() or 1.0))
         bm25 += tells @ (counts * (_K1 + 1) / (counts + norm))
     coverage = tells @ (counts > 0).astype(np.float32) / (tells.sum() or 1.0)
-    best = bm25.max(initial=0.0)
-    if not best:
-        return bm25, coverage
     # where even the best holds little of the question, its words tell little: meaning has the say
-    words = (bm25 / best + _COVERAGE * coverage) * coverage.max()
-    return words, coverage
+    return np.asarray((bm25 / (bm25.max() or 1.0) + _COVERAGE * coverage) * coverage.max(), np.float32)
 
 
 def _of(values: Floats, beside: Places) -> Floats:
@@ -117,7 +140,8 @@ def _of(values: Floats, beside: Places) -> Floats:
     return np.where(beside >= 0, values[..., beside], np.float32(0.0))
 
 
-def _before_any_question(field: Field) -> Floats:
-    """What speaks for an episode whatever is asked, and who said it."""
+def _beside_content(field: Field) -> Floats:
+    """What speaks for an episode beside what it says: who said it and when, and that it says something."""
     says = np.log(np.maximum(field.lengths, 1) / _LENGTH_FULL).clip(_LENGTH_LEAST, 0.0)
-    return np.asarray(_LENGTH * says + _NAMED * field.named - _ASKS * field.asks, np.float32)
+    about = _NAMED * field.named + _TIMELY * field.timely
+    return np.asarray(_LENGTH * says + about - _ASKS * field.asks, np.float32)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemo_mcp.search.field import Field, Floats
-from mnemo_mcp.search.recent import Vector, cosines
+from mnemo_mcp.search.field import Field, Floats, Sought, Vector
+from mnemo_mcp.search.recent import cosines
 from mnemo_mcp.search.tables import (
     any_of,
     byte_vectors,
@@ -25,11 +25,12 @@ from mnemo_mcp.search.tables import (
 _WORDS_DEPTH = 200
 _SIGNS_DEPTH = 1_000  # of 100,000 episodes the nearest 20 are among them
 _MEANING_DEPTH = 100
-_COLUMNS = ("id", "before", "words", "speaker", "asks")
+_COLUMNS = ("id", "before", "words", "speaker", "asks", "occurred_at")
 
 
-def older(handle: Any, wanted: Sequence[str], vector: Vector | None, scope: str) -> Field:
+def older(handle: Any, sought: Sought, scope: str) -> Field:
     """The field of candidates inside `scope` (SQL) and their neighbours."""
+    wanted, vector = sought.words, sought.vector
     if vector is not None and dimensions(handle, vector[0]) != len(vector[1]):
         vector = None
     columns = [*_COLUMNS, *([vector_column(vector[0])] if vector else [])]
@@ -40,7 +41,7 @@ def older(handle: Any, wanted: Sequence[str], vector: Vector | None, scope: str)
         _gather(found, _by_meaning(handle, vector, scope, columns), vector, _MEANING_DEPTH)
     if found:
         _gather(found, _beside(handle, found, scope, columns), vector)
-    return _field([found[name] for name in sorted(found)], wanted)
+    return _field([found[name] for name in sorted(found)], sought)
 
 
 def _by_words(handle: Any, wanted: Sequence[str], scope: str, columns: Sequence[str]) -> Any:
@@ -75,7 +76,8 @@ def _none(batch: Any) -> Floats:
     return np.full(batch.num_rows, np.nan, np.float32)
 
 
-def _field(rows: Sequence[dict[str, Any]], wanted: Sequence[str]) -> Field:
+def _field(rows: Sequence[dict[str, Any]], sought: Sought) -> Field:
+    wanted, (start, end) = sought.words, sought.told_in()
     places = {row["id"]: place for place, row in enumerate(rows)}
     before = np.array([places.get(row["before"], -1) for row in rows], np.int64)
     after = np.full(len(rows), -1)
@@ -92,4 +94,5 @@ def _field(rows: Sequence[dict[str, Any]], wanted: Sequence[str]) -> Field:
         np.array([row["cosine"] for row in rows], np.float32),
         np.array([row["asks"] for row in rows], np.bool_),
         np.array([bool(asked & set(row["speaker"].split())) for row in rows], np.bool_),
+        np.array([start <= row["occurred_at"] < end for row in rows], np.bool_),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mnemo_mcp.search.field import Field, Floats, Mask, Places
+from mnemo_mcp.search.field import Field, Floats, Mask, Places, Sought, Vector
 from mnemo_mcp.search.scope import Scope
 from mnemo_mcp.search.tables import byte_vectors, vector_column, vector_columns
 
@@ -23,10 +23,7 @@ CHUNK_EPISODES = 4_096
 CHUNKS = 4  # 16,384 episodes and what came since the last full chunk: about 60 MB with both encoders
 _BLOCK_ROWS = 4_096  # vectors widened at once
 _STRINGS = ("profile", "project", "session", "speaker")
-COLUMNS = ("id", "number", "before", "words", "asks", *_STRINGS)
-
-Vector = tuple[str, Floats]
-"""A question's vector with the id of its encoder."""
+COLUMNS = ("id", "number", "before", "words", "asks", "occurred_at", *_STRINGS)
 
 
 def first_recent(place: int, chunk: int = CHUNK_EPISODES) -> int:
@@ -50,6 +47,7 @@ class Recent:
         self._ids = np.zeros(0, np.object_)
         self._lengths = np.zeros(0, np.float32)
         self._asks = np.zeros(0, np.bool_)
+        self._occurred = np.zeros(0, "U24")
         self._before = np.zeros(0, np.int64)
         self._after = np.zeros(0, np.int64)
         self._vectors: dict[str, npt.NDArray[np.int8]] = {}
@@ -63,8 +61,9 @@ class Recent:
             self._append(_rows(batch, [at for at, name in enumerate(ids) if name not in self._places]))
             self._set_vectors(batch, np.array([self._places[name] for name in ids], np.int64))
 
-    def field(self, wanted: Sequence[str], vector: Vector | None, scope: Scope) -> Field:
+    def field(self, sought: Sought, scope: Scope) -> Field:
         """What is inside a scope, with what it holds of the wanted words and how near it is."""
+        wanted, (start, end) = sought.words, sought.told_in()
         with self._lock:
             size = len(self._ids)
             rows = np.flatnonzero(self._inside(scope))
@@ -80,9 +79,10 @@ class Recent:
                 places[self._after[rows]],
                 counts[:, rows],
                 self._lengths[rows],
-                self._cosines(vector, rows),
+                self._cosines(sought.vector, rows),
                 self._asks[rows],
                 self._named(wanted)[rows],
+                ((self._occurred >= start) & (self._occurred < end))[rows],
             )
 
     def _append(self, batch: Any) -> None:
@@ -100,6 +100,7 @@ class Recent:
         self._ids = np.append(self._ids, np.array(batch["id"].to_pylist(), np.object_))
         self._lengths = np.append(self._lengths, lengths)
         self._asks = np.append(self._asks, np.array(batch["asks"].to_pylist(), np.bool_))
+        self._occurred = np.append(self._occurred, np.array(batch["occurred_at"].to_pylist(), "U24"))
         for name, codes in self._codes.items():
             fresh = [codes.setdefault(each, len(codes)) for each in batch[name].to_pylist()]
             self._strings[name] = np.append(self._strings[name], np.array(fresh, np.int64))
