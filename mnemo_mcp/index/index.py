@@ -72,7 +72,7 @@ class Index:
         with self._tidying:
             busy = [index for index in self.profiles() if index.untidy > max(_UNTIDY, len(index) // _SHARE)]
             for index in busy:
-                _seal(index)
+                index.tidy()
             if self._unsaved < max(self._worth_saving, sum(map(len, self.profiles())) // _SHARE):
                 return bool(busy)
             self._save()
@@ -113,7 +113,7 @@ class Index:
             try:  # a start reads a whole ledger, and nobody could be answered from half of it
                 for index in self._profiles.values():
                     if index.untidy > max(_UNTIDY, len(index) // 4):
-                        _seal(index)
+                        index.tidy()
             finally:
                 self._tidying.release()
         self._seq = newest
@@ -174,14 +174,6 @@ class Index:
         if profile not in self._profiles:
             self._profiles[profile] = ProfileIndex()
         return self._profiles[profile]
-
-
-def _seal(index: ProfileIndex) -> None:
-    with index.lock:
-        frozen = index.freeze()
-    sealed = frozen.sealed()
-    with index.lock:
-        index.adopt(frozen, sealed)
 
 
 def _frozen(index: ProfileIndex) -> Frozen:

@@ -188,6 +188,14 @@ class ProfileIndex:
         """How many of the newest rows are not sealed with the others yet."""
         return len(self) - self._tidied
 
+    def tidy(self) -> None:
+        """Seal the newest rows with the others, for the background. Only one caller may do so at a time."""
+        with self.lock:
+            frozen = self.freeze()
+        sealed = frozen.sealed()
+        with self.lock:
+            self.adopt(frozen, sealed)
+
     def freeze(self) -> Frozen:
         """All parts by now; its caller holds `lock` and is the only one to freeze until it adopts."""
         return Frozen(

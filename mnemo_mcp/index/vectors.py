@@ -10,12 +10,13 @@ import numpy.typing as npt
 from mnemo_mcp.index.arrays import NO_ROWS, Floats, Keys, Mask, Rows, best, grown
 from mnemo_mcp.index.signs import Signs
 
-EXACT_ROWS = 4_096
+EXACT_ROWS = 2_048
 """Up to so many rows each is scored exactly; beyond, the signs are quicker (`bench/rank.py`)."""
 
 Values = npt.NDArray[np.int8]
 
-_BLOCK_ROWS = 4_096  # widened at once; what stays in the processor's cache
+_BLOCK_ROWS = 2_048  # widened at once, one after the other
+_LOOKED_UP = 512  # widened at once, from all over the matrix
 
 
 class VectorMatrix:
@@ -79,10 +80,10 @@ class VectorMatrix:
         rows = np.arange(rows) if isinstance(rows, int) else rows
         self._make_room(int(rows.max(initial=-1)) + 1)
         found = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            part = rows[start : start + _BLOCK_ROWS]
+        for start in range(0, len(rows), _LOOKED_UP):
+            part = rows[start : start + _LOOKED_UP]
             # int8 @ int8 overflows without a word, so each block is widened first
-            found[start : start + len(part)] = self._values[part].astype(np.float32) @ query
+            found[start : start + len(part)] = self._values.take(part, axis=0).astype(np.float32) @ query
         return np.where(self._there[rows], found * self._scales[rows], np.float32(-1.0))
 
     def nearest(self, query: Floats, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
@@ -94,7 +95,7 @@ class VectorMatrix:
         if count <= EXACT_ROWS:
             rows = np.flatnonzero(open_rows)
         else:
-            rows = self._signs.nearest(query, open_rows, candidates(count, depth))
+            rows = self._signs.nearest(query, open_rows, count, candidates(count, depth))
         return self._best(rows, self.cosines(query, rows), depth)
 
     def exact(self, query: Floats, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
@@ -120,4 +121,4 @@ class VectorMatrix:
 
 def candidates(rows: int, depth: int) -> int:
     """How many rows the signs must let through for the nearest 20 to be among them (`bench/rank.py`)."""
-    return max(8 * depth, int(4.0 * rows**0.5))
+    return max(12 * depth, int(4 * rows**0.5))
