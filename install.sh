@@ -71,15 +71,16 @@ uninstall() {
     elif command -v claude >/dev/null 2>&1; then
         claude plugin uninstall mnemo@mnemo </dev/null >/dev/null 2>&1 || true
         claude plugin marketplace remove mnemo </dev/null >/dev/null 2>&1 || true
+        say "Your memories, if there are any, stay in $data."
     fi
     if [ "$problems" -ne 0 ]; then
         say "The program stays until that is mended; then run this again." >&2
         exit 1
     fi
     [ "$(readlink "$bin/mnemo" 2>/dev/null)" = "$app/venv/bin/mnemo" ] && rm -f "$bin/mnemo"
+    [ ! -e "$app/made-bin" ] || rmdir "$bin" 2>/dev/null || true
     rm -rf "$app"
     say "mnemo is uninstalled."
-    [ ! -d "$data" ] || say "Your memories stay in $data; delete that folder to remove them too."
 }
 
 : "${HOME:?HOME is not set}"
@@ -136,6 +137,7 @@ step "5/5 Putting it in place, and registering it with your clients"
 old=$(readlink "$app/venv" 2>/dev/null || true)
 ln -sfn "$fresh" "$app/venv.new" && "$python" -c 'import os, sys; os.replace(*sys.argv[1:])' "$app/venv.new" "$app/venv"
 ln -sfn "$app/venv/plugin" "$app/plugin"
+[ -d "$bin" ] || : >"$app/made-bin"
 mkdir -p "$bin" && ln -sfn "$app/venv/bin/mnemo" "$bin/mnemo"
 MNEMO_HOME=$data "$app/venv/bin/python" -I -c '
 import os
