@@ -291,7 +291,7 @@ def test_what_was_told_at_the_door_is_missed_when_the_session_ends(desk: Desk) -
     desk.hook("session-end", reason="other")
     desk.service.judge_usage()
     assert desk.verdicts() == [UNUSED]
-    assert len(tally(desk, told).misses) == 1
+    assert len(tally(desk, told).door_misses) == 1
     desk.hook("session-open", "s-2", source="startup")
     desk.hook("session-end", "s-2", reason="other")
     assert desk.verdicts("s-2") == [""]
@@ -330,6 +330,21 @@ def test_six_misses_mute_and_it_is_still_recalled(desk: Desk, gateway: str) -> N
     assert silence.reason == "muted: shown in vain too often"
     assert whats(desk.service.recall(ASKS)) == [GATEWAY]
     assert desk.hook("session-open", "after", source="startup") == ""
+
+
+def test_what_is_missed_at_the_door_still_answers_a_prompt(desk: Desk) -> None:
+    told = desk.service.remember(GATEWAY, kind="decision").id
+    for number in range(6):
+        session = f"door-{number}"
+        assert ids_in(desk.hook("session-open", session, source="startup")) == [told]
+        desk.turn(session, IN_VAIN, "Sort the imports of the parser module")
+        desk.hook("session-end", session, reason="other")
+        desk.service.judge_usage()
+    assert desk.hook("session-open", "after", source="startup") == ""
+    assert desk.muted() == set()
+    assert desk.ask("after") == [told]
+    desk.service.keep(told)
+    assert ids_in(desk.hook("session-open", "kept", source="startup")) == [told]
 
 
 def test_only_misses_within_thirty_days_count(desk: Desk, gateway: str) -> None:

@@ -89,7 +89,7 @@ def _told_stats(result: Result) -> str:
         lines += ["", "silent:", *_bars(result["silent"])]
     if result["muted"]:
         lines += ["", "muted (mnemo keep ID brings one back):"]
-        lines += [f"  {each['id']} {each['what']}" for each in result["muted"]]
+        lines += [f"  {each['id']} {each['where']}: {each['what']}" for each in result["muted"]]
     return "\n".join(lines)
 
 

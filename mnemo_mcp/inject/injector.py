@@ -176,7 +176,7 @@ class Injector:
         """Those of `found` that may be told to this session, and why the others may not."""
         accounts = self._store.accounts
         shown = accounts.shown(tx, occasion.profile, call.session)
-        muted = accounts.muted(tx, occasion.profile)
+        muted = accounts.muted(tx, occasion.profile, door=call.moment == "session-open")
         heard = accounts.heard(tx, occasion.profile, call.session)
         fresh: list[Memory] = []
         withheld: dict[str, list[str]] = {}

@@ -10,6 +10,9 @@ from typing import Any
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.memory import Instant, Standing
 
+_LISTS = ("misses", "door_misses")
+_STANDING = ("memory", "profile", "keep", "uses", "last_used", "muted_at", "door_muted_at", *_LISTS)
+
 
 @dataclass(frozen=True, slots=True)
 class Injection:
@@ -234,10 +237,11 @@ class Accounts:
             ).fetchone()
         return str(row[0]) if row else ""
 
-    def muted(self, tx: Connection, profile: str) -> set[str]:
-        """Ids of the memories that hooks show no more."""
+    def muted(self, tx: Connection, profile: str, *, door: bool = False) -> set[str]:
+        """Ids of the memories that hooks show no more: for prompts, or at the `door` as well."""
+        muted = "(muted_at IS NOT NULL OR door_muted_at IS NOT NULL)" if door else "muted_at IS NOT NULL"
         rows = tx.execute(
-            "SELECT memory FROM standing WHERE profile = ? AND muted_at IS NOT NULL AND NOT keep", (profile,)
+            f"SELECT memory FROM standing WHERE profile = ? AND NOT keep AND {muted}", (profile,)
         )
         return {row[0] for row in rows}
 
@@ -245,7 +249,8 @@ class Accounts:
         """A person's word for or against keeping a memory; either way what was counted against it is void."""
         tx.execute(
             "INSERT INTO standing (memory, profile, keep) VALUES (?,?,?) ON CONFLICT (memory)"
-            " DO UPDATE SET keep = excluded.keep, muted_at = NULL, misses = '[]'",
+            " DO UPDATE SET keep = excluded.keep, muted_at = NULL, misses = '[]',"
+            " door_muted_at = NULL, door_misses = '[]'",
             (memory, profile, int(on)),
         )
 
@@ -264,34 +269,23 @@ class Accounts:
         """What stands of every memory that was kept, used or missed."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT memory, profile, keep, uses, last_used, misses, muted_at FROM standing"
-                " ORDER BY memory"
+                f"SELECT {', '.join(_STANDING)} FROM standing ORDER BY memory"
             ).fetchall()
         return [
             {
-                "memory": memory,
-                "profile": profile,
-                "keep": bool(keep),
-                "uses": uses,
-                "last_used": last_used,
-                "misses": json.loads(misses),
-                "muted_at": muted_at,
+                name: bool(value) if name == "keep" else json.loads(value) if name in _LISTS else value
+                for name, value in zip(_STANDING, row, strict=True)
             }
-            for memory, profile, keep, uses, last_used, misses, muted_at in rows
+            for row in rows
         ]
 
     def take_in(self, tx: Connection, given: Mapping[str, Any]) -> None:
         """Take in what `marked` gave; a memory that has a standing here keeps its own counts."""
+        defaults = {**dict.fromkeys(_STANDING), **dict.fromkeys(_LISTS, ()), "uses": 0}
+        known = {name: given.get(name, default) for name, default in defaults.items()}
+        known |= {"memory": given["memory"], "profile": given["profile"], "keep": int(bool(given["keep"]))}
         tx.execute(
-            "INSERT INTO standing (memory, profile, keep, uses, last_used, misses, muted_at)"
-            " VALUES (?,?,?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET keep = excluded.keep",
-            (
-                given["memory"],
-                given["profile"],
-                int(bool(given["keep"])),
-                int(given.get("uses", 0)),
-                given.get("last_used"),
-                json.dumps(given.get("misses", [])),
-                given.get("muted_at"),
-            ),
+            f"INSERT INTO standing ({', '.join(_STANDING)}) VALUES ({','.join('?' * len(_STANDING))})"
+            " ON CONFLICT (memory) DO UPDATE SET keep = excluded.keep",
+            [json.dumps(known[name]) if name in _LISTS else known[name] for name in _STANDING],
         )

@@ -229,6 +229,8 @@ ALTER TABLE sessions ADD COLUMN context_since TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN ended_at TEXT;
 ALTER TABLE standing ADD COLUMN muted_at TEXT;
 ALTER TABLE standing ADD COLUMN misses TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE standing ADD COLUMN door_muted_at TEXT;
+ALTER TABLE standing ADD COLUMN door_misses TEXT NOT NULL DEFAULT '[]';
 CREATE TABLE turns (
     seq INTEGER PRIMARY KEY,
     profile TEXT NOT NULL,

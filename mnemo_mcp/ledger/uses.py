@@ -201,31 +201,56 @@ class Uses:
     def tally(self, tx: Connection, profile: str, memory: str) -> Tally:
         """What was counted for a memory so far."""
         row = tx.execute(
-            "SELECT keep, uses, last_used, misses, muted_at FROM standing WHERE memory = ? AND profile = ?",
+            "SELECT keep, uses, last_used, misses, muted_at, door_misses, door_muted_at FROM standing"
+            " WHERE memory = ? AND profile = ?",
             (memory, profile),
         ).fetchone()
-        return Tally(bool(row[0]), row[1], row[2], tuple(json.loads(row[3])), row[4]) if row else Tally()
+        if row is None:
+            return Tally()
+        keep, uses, last_used, misses, muted_at, door_misses, door_muted_at = row
+        return Tally(
+            keep=bool(keep),
+            uses=uses,
+            last_used=last_used,
+            misses=tuple(json.loads(misses)),
+            muted_at=muted_at,
+            door_misses=tuple(json.loads(door_misses)),
+            door_muted_at=door_muted_at,
+        )
 
     def count(self, tx: Connection, profile: str, memory: str, tally: Tally) -> None:
         """Keep what was counted for a memory."""
-        values: Sequence[Any] = (tally.uses, tally.last_used, json.dumps(tally.misses), tally.muted_at)
         tx.execute(
-            "INSERT INTO standing (memory, profile, uses, last_used, misses, muted_at) VALUES (?,?,?,?,?,?)"
-            " ON CONFLICT (memory) DO UPDATE SET uses = excluded.uses, last_used = excluded.last_used,"
-            " misses = excluded.misses, muted_at = excluded.muted_at",
-            (memory, profile, *values),
+            "INSERT INTO standing"
+            " (memory, profile, uses, last_used, misses, muted_at, door_misses, door_muted_at)"
+            " VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET uses = excluded.uses,"
+            " last_used = excluded.last_used, misses = excluded.misses, muted_at = excluded.muted_at,"
+            " door_misses = excluded.door_misses, door_muted_at = excluded.door_muted_at",
+            (
+                memory,
+                profile,
+                tally.uses,
+                tally.last_used,
+                json.dumps(tally.misses),
+                tally.muted_at,
+                json.dumps(tally.door_misses),
+                tally.door_muted_at,
+            ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What is counted for a memory. `misses` are the times at which it was shown and surely not used."""
+    """What is counted for a memory. `misses` are the times at which it was shown for a prompt and surely
+    not used, `door_misses` those at which a session was opened with it in vain."""
 
     keep: bool = False
     uses: int = 0
     last_used: Instant | None = None
     misses: tuple[Instant, ...] = ()
     muted_at: Instant | None = None
+    door_misses: tuple[Instant, ...] = ()
+    door_muted_at: Instant | None = None
 
 
 def _turn(row: Sequence[Any]) -> AnsweredTurn:

@@ -167,7 +167,15 @@ class Account:
     def _muted(self, profile: str) -> list[dict[str, Any]]:
         with self._store.database.read() as connection:
             muted = self._store.accounts.muted(connection, profile)
-        return [{"id": each, "what": _short(self._what(each, profile))} for each in sorted(muted)]
+            at_door = self._store.accounts.muted(connection, profile, door=True)
+        return [
+            {
+                "id": each,
+                "what": _short(self._what(each, profile)),
+                "where": "everywhere" if each in muted else "at the door",
+            }
+            for each in sorted(at_door)
+        ]
 
 
 def _verdict(shown: Exposure | None) -> dict[str, Any]:

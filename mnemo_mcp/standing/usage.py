@@ -141,7 +141,8 @@ class Judging:
     def _count(self, tx: Connection, profile: str, shown: Exposure, verdict: str, now: Instant) -> None:
         uses = self._store.uses
         before = uses.tally(tx, profile, shown.memory)
-        after = counted(before, verdict, shown.at, now, self._constants)
+        door = shown.moment == _DOOR
+        after = counted(before, verdict, shown.at, now, self._constants, door=door)
         if after != before:
             uses.count(tx, profile, shown.memory, after)
 
