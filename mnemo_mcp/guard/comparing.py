@@ -15,6 +15,7 @@ from mnemo_mcp.guard import ground
 from mnemo_mcp.guard.reading import Mark, Reading, read
 
 _MOST_PAIRED = 300  # values left over on a side that are still looked at one by one
+_ORDER_REACH = 2  # tokens: an article may stand between
 _UNSAYABLE = frozenset({"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-"})
 """Ends of lines that make another claim even where the other text says nothing about that line."""
 _ONE_SIDED_SCOPES = frozenset({"only", "some", "most", "except"})
@@ -40,7 +41,7 @@ def differences(one: str, other: str) -> tuple[Difference, ...]:
     found: list[Difference] = []
     for check in (
         _figures, _days, _clocks, _identifiers, _environments, _denials, _poles, _bounds, _scopes, _ordinals,
-        _rhythms, _tense,
+        _rhythms, _relative_days, _tense,
     ):  # fmt: skip
         found += check(left, right)
     found += [Difference(*each) for each in ground.compare(left, right)]
@@ -120,6 +121,11 @@ def _ordinals(left: Reading, right: Reading) -> list[Difference]:
     return _sets_apart("ordinal", one, other)
 
 
+def _relative_days(left: Reading, right: Reading) -> list[Difference]:
+    one, other = left.of("relative"), right.of("relative")
+    return _sets_apart("date", one, other) if one and other else []
+
+
 def _rhythms(left: Reading, right: Reading) -> list[Difference]:
     one, other = left.of("rhythm"), right.of("rhythm")
     return _sets_apart("rhythm", one, other) if one and other else []
@@ -172,7 +178,7 @@ def _poles(left: Reading, right: Reading) -> list[Difference]:
         if one and other:
             apart = one.keys() != other.keys()
         else:
-            apart = not _UNSAYABLE.isdisjoint({*one, *other})
+            apart = not _UNSAYABLE.isdisjoint({*one, *other}) or (axis == "order" and _orders(left, right))
         if apart:
             found += _told(
                 "opposite",
@@ -180,6 +186,19 @@ def _poles(left: Reading, right: Reading) -> list[Difference]:
                 (text for value, text in other.items() if value not in one),
             )
     return found or _duty(ends)
+
+
+def _orders(left: Reading, right: Reading) -> bool:
+    """Whether `before` or `after` is said of a thing or an act; after a figure it is a mere delay."""
+    for side in (left, right):
+        things = {item.place for item in side.items}
+        for mark in side.of("pole"):
+            near = range(mark.place + 1, mark.place + 1 + _ORDER_REACH)
+            if mark.value.startswith("order") and not things.isdisjoint(near):
+                measures = {each.place for seen in (side.figures, side.days, side.clocks) for each in seen}
+                if measures.isdisjoint(near):
+                    return True
+    return False
 
 
 def _duty(ends: Sequence[dict[str, dict[str, str]]]) -> list[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +17,13 @@ _ENOUGH_ACROSS = 0.6  # the same between two languages, of the words that are kn
 _FEWEST_ACROSS = 2  # things known in both languages that have to be shared
 _MOST_ORDERED = 60  # words whose parts in the sentence are compared one by one
 _SHORTEST_PREFIX, _PREFIX_SHARE = 5, 0.75
-_GENERAL = frozenset({"c:environment-word", "c:call-name", "c:handle", "c:lasting", "c:run", "c:version", "c:work"})
+_GENERAL = frozenset({"c:environment-word", "c:call-name", "c:handle", "c:lasting", "c:run", "c:version", "c:work", "c:measure-word"})
+_COMPARED = frozenset(
+    {"p:stage+", "p:stage-", "p:need", "p:allow", "p:planned-", "p:moved-", "p:ended-", "p:rejected-"}
+)
+_QUALITIES = ("p:size", "p:newer", "p:speed", "p:sync", "p:manual", "p:strict", "p:side", "p:source", "p:public")
+_RELATIONS = _COMPARED | {"p:order+", "p:order-", "p:order="}
+_HAN = re.compile("[\u3400-\u9fff\u30a1-\u30ff]")
 _OPPOSING = ("un", "in", "im", "ir", "non", "dis", "de", "mis", "anti", "не", "des", "бес", "без")
 
 
@@ -77,13 +84,18 @@ def _common(one: str, other: str) -> int:
 
 
 def _rest(one: Sequence[Item], other: Sequence[Item]) -> list[Item]:
-    """What only `one` says, without words that say little and without those that are compared elsewhere."""
+    """What only `one` says and no other comparison looks at."""
     keys = {item.key for item in other}
     return [
         item
         for item in one
-        if item.key not in keys and item.key not in _GENERAL and item.kind not in ("pole", "identifier", "environment")
+        if item.key not in keys and item.key not in _COMPARED and item.kind not in ("identifier", "environment")
     ]
+
+
+def _telling(rest: Sequence[Item]) -> list[Item]:
+    """Those of a rest that say what a text is about."""
+    return [item for item in rest if item.key not in _GENERAL and item.kind != "pole"]
 
 
 def _joined_apart(left: Reading, right: Reading) -> Iterator[Apart]:
@@ -116,6 +128,9 @@ def _names(mine: Sequence[Item], theirs: Sequence[Item]) -> Iterator[Apart]:
     """Names of different things: a name on each side, or a name against what may be one."""
     strong = [[item for item in side if item.strong] for side in (mine, theirs)]
     maybe = [[item for item in side if item.strong or item.weak] for side in (mine, theirs)]
+    for side, rest, opposite in zip(maybe, (mine, theirs), strong[::-1], strict=True):
+        if opposite:  # a name in Chinese characters shows only against another name
+            side += [item for item in rest if item.kind == "word" and _HAN.match(item.text)]
     if (strong[0] and maybe[1]) or (strong[1] and maybe[0]) or (maybe[0] and maybe[1]):
         yield "name", _texts(strong[0] or maybe[0]), _texts(strong[1] or maybe[1])
 
@@ -123,13 +138,14 @@ def _names(mine: Sequence[Item], theirs: Sequence[Item]) -> Iterator[Apart]:
 def _turned(mine: Sequence[Item], theirs: Sequence[Item]) -> Iterator[Apart]:
     """reachable and unreachable."""
     for one, other, exchanged in ((mine, theirs, False), (theirs, mine, True)):
-        plain = {item.key[2:]: item for item in one if item.kind == "word"}
+        plain = {item.form: item for item in one} | {item.key[2:]: item for item in one if item.kind == "word"}
         for item in other:
             for prefix in _OPPOSING:
-                if item.kind == "word" and item.key[2:].startswith(prefix):
-                    if found := plain.get(item.key[2 + len(prefix) :]):
-                        pair = (found.text, item.text)
-                        yield ("opposite", *(pair[::-1] if exchanged else pair))
+                if item.kind != "word" or not item.form.startswith(prefix):
+                    continue
+                found = plain.get(item.key[2 + len(prefix) :]) or plain.get(item.form[len(prefix) :])
+                if found:
+                    yield ("opposite", *((item.text, found.text) if exchanged else (found.text, item.text)))
 
 
 def _same_slot(
@@ -151,7 +167,7 @@ def _same_slot(
 def _slots(items: Sequence[Item]) -> dict[Item, list[tuple[str, str]]]:
     """For each word the words it stands beside; the end of a sentence is a place where a clause has two words."""
     found: dict[Item, list[tuple[str, str]]] = {}
-    for before, item, after in zip((None, *items[:-1]), items, (*items[1:], None), strict=True):
+    for before, item, after in zip((None, *items), items, (*items[1:], None), strict=False):
         slots = []
         if before is not None and before.clause == item.clause:
             slots.append(("after", before.key))
@@ -171,9 +187,9 @@ def _narrower(
         for _, left, right in _narrower(other, one, theirs, mine):
             yield "word", right, left
         return
-    extra = set(mine)
+    extra = {item for item in mine if _qualifies(item)}
     kept = [item.key for item in one if item not in extra]
-    if kept != [item.key for item in other if item.kind != "pole" or item.key in set(kept)]:
+    if kept != [item.key for item in other if item.kind != "pole" or item.key in kept]:
         return
     for before, after in pairwise(one):
         if after.kind == "identifier":  # "function parse_invoice" only says what it is
@@ -183,6 +199,10 @@ def _narrower(
             return
 
 
+def _qualifies(item: Item) -> bool:
+    return item.key.startswith(_QUALITIES) or (item.kind != "pole" and item.key not in _GENERAL)
+
+
 def _exchanged(left: Reading, right: Reading, one: Sequence[Item], other: Sequence[Item]) -> Iterator[Apart]:
     """A sends to B, and B sends to A."""
     if len(one) > _MOST_ORDERED or len(other) > _MOST_ORDERED:
@@ -190,7 +210,7 @@ def _exchanged(left: Reading, right: Reading, one: Sequence[Item], other: Sequen
             yield "order", "another order of words", "the same words"
         return
     at = [{item.key: (place, item) for place, item in enumerate(side)} for side in (one, other)]
-    shared = [key for key, (_, item) in at[0].items() if key in at[1] and item.kind != "pole"]
+    shared = [key for key in at[0] if key in at[1] and key not in _RELATIONS]
     for first, second in ((a, b) for i, a in enumerate(shared) for b in shared[i + 1 :]):
         (i, a), (j, b) = at[0][first], at[0][second]
         (k, c), (m, d) = at[1][first], at[1][second]
@@ -220,7 +240,7 @@ def _enough(
     keys = [{item.key for item in side} for side in (one, other)]
     shared = keys[0] & keys[1]
     figures = min(len(left.figures) + len(left.days) + len(left.clocks), 2)
-    rests = [{item.key for item in _rest(*sides)} for sides in ((one, other), (other, one))]
+    rests = [{item.key for item in _telling(_rest(*sides))} for sides in ((one, other), (other, one))]
     smaller = min(len(shared | (side & rest)) for side, rest in zip(keys, rests, strict=True))
     if across:
         if len(shared) + figures < _FEWEST_ACROSS or (rests[0] and rests[1]):

@@ -74,15 +74,15 @@ class Table:
                 return found, length
         return None
 
-    def exact(self, kind: str) -> frozenset[str]:
-        return frozenset(word for word, meaning in self._exact.items() if meaning.kind == kind)
+    def words(self) -> frozenset[str]:
+        return frozenset(word for word, meaning in self._exact.items() if meaning.kind != "name")
 
 
 def _phrase(known: dict[tuple[str, ...], Meaning], words: tuple[str, ...]) -> Meaning | None:
     if found := known.get(words):
         return found
     *first, last = words
-    for length in range(len(last), 2, -1):
+    for length in range(len(last), 1, -1):
         if found := known.get((*first, last[:length] + "*")):
             return found
     return None
@@ -160,7 +160,7 @@ def _by_script(text: str) -> str:
 
 
 def language_of(text: str) -> str:
-    """The language a text is written in, by its script, else by its function words; English in doubt."""
+    """The language a text is written in, by its script, else by its commonest words; English in doubt."""
     if spaced_out := _by_script(text[:_ENOUGH_OF_A_TEXT]):
         return spaced_out
     words = []
@@ -168,13 +168,12 @@ def language_of(text: str) -> str:
         words.append(simple(match[0]))
         if len(words) >= _ENOUGH_TO_TELL:
             break
-    marks = _function_words()
-    scores = [sum(word in marks[language] for word in words) for language in _LATIN]
+    known = _words_by_language()
+    scores = [sum(word in known[language] for word in words) for language in _LATIN]
     return _LATIN[scores.index(max(scores))]
 
 
 @lru_cache(maxsize=1)
-def _function_words() -> dict[str, frozenset[str]]:
+def _words_by_language() -> dict[str, frozenset[str]]:
     known = lexicon().general
-    kinds = ("light", "tense", "join", "reason", "negation", "scope")
-    return {language: frozenset().union(*(known[language].exact(kind) for kind in kinds)) for language in _LATIN}
+    return {language: known[language].words() for language in _LATIN}

@@ -20,6 +20,7 @@ DENIABLE = frozenset({"enable", "allow", "need", "strong", "public", "mutable"})
 
 _MONEY = {"$": "money-usd:1", "€": "money-eur:1", "£": "money-gbp:1", "¥": "money-jpy:1", "₽": "money-rub:1"}
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th", "e", "er", "eme", "o", "a", "го", "й"})
+_ENGLISH_ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _SCALES = {"k": 1000, "K": 1000, "M": 1_000_000, "B": 1_000_000_000, "G": 1_000_000_000}
 _SPACED_THOUSANDS = frozenset({"fr", "ru", "es", "pt", "it", "de"})
 _DETERMINERS = frozenset(
@@ -28,8 +29,9 @@ _DETERMINERS = frozenset(
 )
 _RATE_REACH = 3  # tokens between a count and its "per minute"
 _CHOICE_REACH = 6  # tokens between "chose" and "over"
-_SHORTEST_PLURAL = 4  # letters
+_SHORTEST_PLURAL, _SHORTEST_NAME = 4, 2  # letters
 _UNKNOWN_RUN = 3  # characters of a script without spaces that pass for one word
+_UNSPACED_LANGUAGES = frozenset({"ja", "zh", "ko"})
 _KATAKANA = re.compile("[\u30a1-\u30ff]+")
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _HANGUL = re.compile("[\uac00-\ud7af]+")
@@ -189,7 +191,7 @@ class _Reader:
         self.reading.every_word[token.folded] += 1
         if self._is_choice_over(place, token):
             meaning = Meaning("negation", "contrast")
-        if meaning is None or self._is_initialism(token, meaning):
+        if meaning is None or self._is_named(token, meaning):
             self._unknown(place, token)
         else:
             self._known(place, token, meaning, " ".join(each.text for each in self._tokens[place : place + length]))
@@ -206,14 +208,15 @@ class _Reader:
     def _is_choice_over(self, place: int, token: Token) -> bool:
         if token.folded != "over" or self._language != "en":
             return False
-        near = self.reading.items[-_CHOICE_REACH:] 
-        chosen = any(item.key in ("p:stage", "c:prefer") and item.clause == self._clause for item in near)
-        marked = any(mark.value == "stage+" for mark in self.reading.marks[-_CHOICE_REACH:])
-        return chosen or marked
+        near = self.reading.items[-_CHOICE_REACH:]
+        return any(item.key in ("p:stage+", "c:prefer") and item.clause == self._clause for item in near)
 
-    def _is_initialism(self, token: Token, meaning: Meaning) -> bool:
-        """`IT`, `US`, `WHO` in a text that is not all capitals are no function words."""
-        return meaning.kind == "light" and len(token.text) > 1 and token.text.isupper() and token.text.isalpha()
+    def _is_named(self, token: Token, meaning: Meaning) -> bool:
+        """`IT` and `US`, and within a sentence `Go` and `Max`, are names and no function words."""
+        text = token.text
+        if meaning.kind not in ("light", "bound") or len(text) < _SHORTEST_NAME or not text.isalpha():
+            return False
+        return text.isupper() or (text.istitle() and not token.initial and self._language != "de")
 
     def _known(self, place: int, token: Token, meaning: Meaning, text: str) -> None:
         kind, value = meaning.kind, meaning.value
@@ -226,7 +229,7 @@ class _Reader:
             self._spelled(place, value, text)
         elif kind in ("weekday", "day"):
             self._named_time(place, kind, value, text)
-        elif kind in ("bound", "scope", "ordinal"):
+        elif kind in ("bound", "scope", "ordinal", "relative"):
             self._mark(kind, value, text, place)
             self._glued = False
         elif kind == "pole":
@@ -266,7 +269,7 @@ class _Reader:
             self._deny(place, text, axis)
             value = f"{axis}+"
         self._mark("pole", value, text, place)
-        self._item(f"p:{axis}", text, "pole", place)
+        self._item(f"p:{axis}" if axis in DENIABLE else f"p:{value}", text, "pole", place)
 
     def _deny(self, place: int, text: str, axis: str) -> None:
         """A word that denies; a negation right before it is taken back by it."""
@@ -358,7 +361,7 @@ class _Reader:
         """What no list knows: katakana and Chinese characters are words, hiragana holds them together."""
         for run in re.findall("[\u30a1-\u30ff]+|[\u3005-\u3007\u3400-\u9fff]+|[\uac00-\ud7af]+", text):
             if len(run) <= _UNKNOWN_RUN or _KATAKANA.fullmatch(run):
-                self._item(f"w:{run}", run, "word", place)
+                self._item(f"w:{run}", run, "word", place, strong=self._language not in _UNSPACED_LANGUAGES)
             else:
                 for start in range(len(run) - 1):
                     self._item(f"w:{run[start : start + 2]}", run[start : start + 2], "word", place)
@@ -387,6 +390,9 @@ class _Reader:
             return after
         if (after := self._hour(place, token)) is not None:
             return after
+        if suffix.casefold() in _ENGLISH_ORDINALS and text.isdigit():
+            self._mark("ordinal", str(int(text)), text + suffix, place)
+            return place + 1
         if self._language in _SPACED_THOUSANDS and len(text) <= 3 and text.isdigit():
             text, place = self._spaced(text, place)
         return self._figure(place, text, suffix, place + 1, "")
@@ -433,8 +439,17 @@ class _Reader:
         self.reading.figures.append(
             Figure(dimension, values, f"{text}{suffix}{' ' if written else ''}{written}", start)
         )
+        self._rate_before(start)
         self._glued = False
         return after
+
+    def _rate_before(self, place: int) -> None:
+        """`每分钟100`: in scripts without spaces the rhythm comes before its count."""
+        marks = self.reading.marks
+        if self._language in _UNSPACED_LANGUAGES and marks and marks[-1].kind == "rhythm":
+            if place - marks[-1].place <= 1:
+                rhythm = marks.pop()
+                self._rhythm(place, rhythm.value, rhythm.text)
 
     def _scale(self, suffix: str, after: int) -> tuple[Fraction, str, int, str]:
         factor, unit, written = Fraction(1), "", ""
