@@ -29,7 +29,8 @@ ASKED = {
         How long does a token live? | ¿Qué base de datos usamos? | ¿cuántos procesos hay?
         que puerto usa nginx?
         Quelle base utilisons-nous ? | Qu'est-ce que le pont utilise ? | Combien de tâches ?
-        Was ist der Port? | Welche Datenbank nutzen wir? | Wie viele Prozesse laufen? | Wie heißt der Server?
+        Was ist der Port? | Was ging im August schief? | 最大サイズは？ | Welche Datenbank nutzen wir?
+        Wie viele Prozesse laufen? | Wie heißt der Server?
         Qual banco usamos? | O que mudou? | Quantos processos? | Quale database usiamo? | Cosa è cambiato?
         Wat is de poort? | Welke database gebruiken we? | Hoeveel taken? | Co się zmieniło?
         Jaki port ma nginx?
@@ -51,6 +52,8 @@ ASKED = {
     "how": """
         How do I run the tests? | in what way is it signed? | can you tell me how the cache works
         ¿Cómo se despliega? | como arranco el servidor? | Comment on déploie ? | Comment lancer les tests ?
+        Comment rejouer les messages ? | Comment représentons-nous les euros ? | Come annullo un rilascio?
+        ロックを解除するには？
         Wie starte ich die Tests? | wie wird das ausgerollt? | Como fazemos a entrega?
         Come si avvia il server?
         Hoe start ik de tests? | Jak uruchomić testy? | W jaki sposób? | Как запустить тесты? | Каким образом?
@@ -114,6 +117,7 @@ def test_the_question_word_tells_what_is_asked(part: str, question: str) -> None
         ("Cuando falla, ¿qué hacemos?", "what"),
         ("El servidor que usamos, ¿dónde está?", "where"),
         ("Why did it fail? Any idea?", "why"),
+        ("Quand est-il tombé, et pourquoi ?", "when"),
         ("What is red? And who broke it?", "who"),
     ],
 )
@@ -155,7 +159,9 @@ THEN = (
     "移行前は何を使っていた？", "예전에 어떤 DB를 썼나요?",
 )  # fmt: skip
 NOT_THEN = (
-    "What is the port?", "before deploying, run what?", "What should I run before the deploy?",
+    "What is the port?", "最初の顧客は誰？", "Why is it renewed thirty days before?",
+    "¿Por qué se renueva 30 días antes?",
+    "before deploying, run what?", "What should I run before the deploy?",
     "What runs before the deploy?", "What do we use now?", "We used to use X, what do we use now?",
     "What are we working on right now?", "What is used to deploy?", "¿Qué hago antes de desplegar?",
     "¿qué hicimos la primera vez?", "Que faire avant de déployer ?", "Was muss ich vorher tun?",
@@ -292,7 +298,8 @@ def test_a_time_may_have_an_end_alone(question: str, end: str) -> None:
         "version 2024-01", "v2024.1.2", "CVE-2024-01", "port 2024", "raise the limit to 2048",
         "a limit of 2000",
         "timeout after 2000 ms", "in 2024 lines", "the second try", "wait a second", "2026-13", "2026-02-30",
-        "99999 years ago", "03/04/2026", "una semana", "Was ist hier passiert?", "What do we do?",
+        "99999 years ago", "a última hora", "03/04/2026", "una semana", "Was ist hier passiert?",
+        "What do we do?",
         "what happened?\n2026-09-14 12:00:01 ERROR it broke",
     ],
 )  # fmt: skip

@@ -44,6 +44,25 @@ _PLACE_DE = "(?:datei|ordner|verzeichnis|stadt|land|modul|server|rechner|host|re
 _PLACE_PT = "(?:arquivo|ficheiro|pasta|diretório|lugar|servidor|cidade|país|módulo)"
 _PLACE_IT = "(?:file|cartella|directory|posto|città|paese|server|modulo)"
 
+# What follows "was", "comment" and "come" where they are no English words.
+_GERMAN = (
+    r"(?:ist|sind|war|waren|hat|haben|hatten?|wird|werden|wurden?|mach\w*|passier\w*|geschah|bedeutet|für"
+    r"|soll\w*|kann|können|muss|müssen|weiß\w*|wissen|tut|steht|gibt|gilt|heißt|kostet|brauch\w*|nutz\w*"
+    r"|verwende\w*|benutz\w*|geht|fehlt|läuft|ich|wir|du|sagt)\b"
+    r"|[^?]*\b(?:der|den|dem|im|bei|mit|von|für|auf|wir|ein|eine|zum|zur|nicht|sich|uns)\b"
+)
+_FRENCH = (
+    r" (?:est|fait|ça|ca|se|les|le|la|nous|je|tu|vous|il|elle|sont|marche|fonctionne|avons|a|as|peut|puis"
+    r"|dois|doit|\w+(?:er|ir|re)(?= (?!the |this |that |it |on )|\W*$)"
+    r"|\w+-(?:nous|vous|je|tu|on|ils?|elles?|t-)"
+    r"|on (?!the|this|that|it|my|a\b))|[- ][lts]['’]"
+)
+_ITALIAN = (
+    r" (?:si|è|sono|abbiamo|ho|hai|ha|hanno|va|vanno|fa|faccio|fanno|funzion\w*|posso|possiamo|devo|dobbiamo"
+    r"|viene|vengono|era)\b"
+    r"|[^?]*(?:\b(?:il|lo|gli|di|del|della|alla|al|un|una|nel|nella|dei|delle)\b|\bl['’])"
+)
+
 # Narrower forms stand before the ones they contain: at one place the first that fits is taken.
 _LATIN = (
     _Words(
@@ -134,21 +153,13 @@ _LATIN = (
     _Words(
         W.HOW,
         r"como|jak|wie(?! (?:besprochen|immer|gesagt|üblich|folgt|oben|vereinbart|gewohnt|auch|gehabt)\b)"
-        r"|comment(?= (?:est|fait|faire|ça|ca|se|les|le|la|nous|je|tu|vous|il|elle|sont|marche|fonctionne"
-        r"|avons|a|as"
-        r"|peut|puis|dois|doit|lancer|on (?!the|this|that|it|my|a\b))|[- ][lts]['’])"
-        r"|come(?= (?:si|è|sono|abbiamo|ho|hai|ha|hanno|va|vanno|fa|faccio|fanno|funzion\w*|posso|possiamo"
-        r"|devo"
-        r"|dobbiamo|viene|vengono|era|il|la|lo|gli|le|un|una|usare|fare)\b)",
+        rf"|comment(?={_FRENCH})|come(?={_ITALIAN})",
         joining=True,
     ),
     _Words(
         W.WHAT,
         r"what|qué|cuál(?:es)?|qu['’]est-ce|quoi|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s"
-        r"|was (?=(?:ist|sind|war|waren|hat|haben|hatten?|wird|werden|wurden?|mach\w*|passier\w*|geschah"
-        r"|bedeutet|für"
-        r"|soll\w*|kann|können|muss|müssen|weiß\w*|wissen|tut|steht|gibt|gilt|heißt|kostet|brauch\w*|nutz\w*"
-        r"|verwende\w*|benutz\w*|geht|fehlt|läuft|ich|wir|du|man|sagt)\b)"
+        rf"|was (?={_GERMAN})"
         r"|welche[rnms]?|worüber|woran|worauf|wovon|o que|qual|quais|(?:che )?cosa|cos['’]è|quali|quale"
         r"|wat|welke?|czego|jaki(?:e|ego|ej|m|ch)?|jak[aą]",
     ),
@@ -215,11 +226,11 @@ _KANA = (
     ),
     _Words(
         W.HOW,
-        r"どのように|どうやって|どうすれば|どうしたら|いかに|どんな(?:方法|ふう)|(?:やり方|方法|手順)(?:は|を)|どう(?!も|ぞ|か|せ|にか)",
+        r"には[?？]|どのように|どうやって|どうすれば|どうしたら|いかに|どんな(?:方法|ふう)|(?:やり方|方法|手順)(?:は|を)|どう(?!も|ぞ|か|せ|にか)",
     ),
     _Words(
         W.WHAT,
-        r"何(?!か(?!ら)|も|でも|度も)|なに(?!か(?!ら)|も)|なん(?:の|です|だ)|どれ|どの|どんな|どちら|どういう",
+        r"何(?!か(?!ら)|も|でも|度も)|なに(?!か(?!ら)|も)|なん(?:の|です|だ)|どれ|どの|どんな|どちら|どういう|は[?？]",
     ),
 )
 _HANGUL = (
@@ -284,6 +295,7 @@ _INTRODUCED = re.compile(
     r"(?:[ -](?:me|us|mir|uns|moi|nous|again|exactly|mi|мне))*[\s,:]*)$"
 )
 _PAUSE = re.compile(r"[,;:(¿–—]\s*$|\b(?:and|or|y|et|und|e|и|i)\s+$")
+_ALSO = frozenset(["and", "y", "et", "und", "e", "и", "i", "en"])
 _EARLY = 4  # words before which a question word asks although no question mark follows
 _CONTEXT = 40  # letters looked at before a question word
 
@@ -326,7 +338,9 @@ def _chosen(sentence: str, found: Sequence[_Found]) -> _Found | None:
     if words.joining:
         for later, other in found[1:]:
             comma = sentence.find(",", first.end(), later.start())
-            if comma >= 0 and (not other.joining or _PAUSE.search(sentence, 0, later.start())):
+            between = sentence[comma + 1 : later.start()].strip()
+            asks = not other.joining or _PAUSE.search(sentence, 0, later.start())
+            if comma >= 0 and asks and between not in _ALSO:
                 return later, other
     return asking[0]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from mnemo_mcp.recall.datewords import UNITS
+
 _OLD = r"(?:old|older|former|previous|prior|earlier|original|initial)"
 _WENT = (
     r"(?:\w+ed|was|were|had|went|got|left|made|began|chose|took|ran|broke|built|came|cut|put|set|split|wrote"
@@ -117,12 +119,14 @@ _EASTERN = _signs(
     ),
     needed=r"(?<!主)要|应该|應該|必须|必須|需要|すべき|必要|いけない|해야",
     single=(
-        r"从前|從前|[过過]去(?![一二三四五六七八九十几\d])|原来|原來|原先|起初|最初|曾经|曾經|先前|当时|當時"
-        r"|历史|歷史|履歴|歴史|昔|かつて|元々|もともと|当初|従来|旧|예전|이전|과거|옛날|원래|처음에|당시|이력",
+        r"从前|從前|[过過]去(?![一二三四五六七八九十几\d])|原来|原來|原先|起初|最初(?!の)|曾经|曾經|先前|当时|當時"
+        r"|的历史|的歷史|の履歴|の歴史|昔|かつて|元々|もともと|当初|従来|旧|예전|이전|과거|옛날|원래|처음에|당시|이력",
         r"现在|現在|目前|当前|當前|如今|眼下|今は|今の|いま(?!し|す|せ)|지금|현재|요즘",
     ),
     spaced=False,
 )
+_LONGEST_UNIT = 16
+_LAST_WORD = re.compile(r"\w+(?=\W*$)")
 _USUAL = re.compile(r"\b(?:do|does|is|are|runs|happens|comes|goes)\b")
 _DONE = re.compile(r"\b(?:was|were|did|had|used)\b")
 
@@ -144,9 +148,15 @@ def _past(part: str, signs: _Signs, asks: bool) -> bool | None:
     if found := signs.phrases.search(part):
         return found.lastgroup == "past"
     done = _DONE.search(part)
-    if signs.before.search(part) and (asks or done):
+    if (asks or done) and any(not _counted(part, each.start()) for each in signs.before.finditer(part)):
         ahead = signs.needed.search(part) or (_USUAL.search(part) and not done)
         if not ahead:
             return True
     single = signs.single.search(part)
     return single.lastgroup == "past" if single else None
+
+
+def _counted(part: str, at: int) -> bool:
+    """Whether it says how long before: thirty days before is a distance, not a time."""
+    word = _LAST_WORD.search(part, max(0, at - _LONGEST_UNIT), at)
+    return word is not None and word[0] in UNITS

@@ -12,22 +12,16 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from mnemo_mcp.recall import datewords as table
+from mnemo_mcp.recall.parted import Word, parted
 from mnemo_mcp.recall.span import EARLIEST, Grain, Present, Span
 from mnemo_mcp.words import STOP_WORDS, fold
 
-# A word with all that is joined to it; none that follows a sign of paths, options and the like.
-_WORD = re.compile(r"(?<![\w/\\@#=~$-])[^\W_]++(?:[-./:@\\'’_+]++[^\W_]++|_++)*+[/\\]?")
-_APART = re.compile(r"([^\W\d_]{1,5})'(.+)")
 _ISO = re.compile(r"((?:19[7-9]|20\d)\d)(?:-(\d\d)(?:-(\d\d))?|/(\d\d)/(\d\d))")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\dt\d\d:\d\d.*")
 _DOTTED = re.compile(r"(\d{1,2})([./])(\d{1,2})\2((?:19|20)\d\d)")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|e|º|ª|го|-го|de|ste)?")
 _YEAR = re.compile(r"(?:19[7-9]|20\d)\d")
 _QUARTER = re.compile(r"[qt]([1-4])(?:[-/]?((?:19|20)\d\d))?|((?:19|20)\d\d)[-/]?q([1-4])")
-_PHRASES: dict[str, list[list[str]]] = {}
-for _phrase in (*table.DAYS, *table.NEAR, *table.AGO_BEFORE):
-    if " " in _phrase:
-        _PHRASES.setdefault(_phrase.split()[0], []).append(_phrase.split())
 _GERMAN = frozenset(
     ["was", "ist", "wir", "wie", "wo", "warum", "haben", "sind", "wird", "kann", "ich", "und", "nicht", "hat"]
 )  # in a sentence with one of these "hier" is here, not yesterday
@@ -35,14 +29,6 @@ _BETWEEN_COUNT = frozenset([*table.NEAR, "of"])  # the 3 last days, a couple of 
 _YEARS_AHEAD = 5
 _FIGURES = 6  # of a number of days or years that makes sense
 _GAP = 3  # words between two ends of a range, or between a time and what opens it
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    start: int
-    end: int
-    capital: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +51,7 @@ class _Place:
 
 def spoken_time(text: str, present: Present) -> Found | None:
     """The first time named in `text`, with what makes it a beginning, an end or a range."""
-    words = _words(text)
+    words = parted(text)
     found = next(_places(words, present), None)
     if found is None:
         return None
@@ -73,37 +59,7 @@ def spoken_time(text: str, present: Present) -> Found | None:
     return Found(whole.span, words[whole.first].start, words[whole.after - 1].end)
 
 
-def _words(text: str) -> list[_Word]:
-    found: list[_Word] = []
-    for match in _WORD.finditer(text):
-        lowered = match[0].lower().replace("’", "'").removesuffix("'s").removesuffix("-ci")
-        start = match.start()
-        if (parts := _APART.fullmatch(lowered)) and parts[1] in table.PARTICLES:
-            found.append(_Word(parts[1], start, start + len(parts[1]), False))
-            start += len(parts[1]) + 1
-            lowered = parts[2]
-        found.append(_Word(lowered, start, match.end(), text[start : start + 1].isupper()))
-    return _joined(found)
-
-
-def _joined(words: list[_Word]) -> list[_Word]:
-    """With phrases of several words as one word each."""
-    joined: list[_Word] = []
-    at = 0
-    while at < len(words):
-        for phrase in _PHRASES.get(words[at].text, ()):
-            last = at + len(phrase) - 1
-            if [word.text for word in words[at : last + 1]] == phrase:
-                joined.append(_Word(" ".join(phrase), words[at].start, words[last].end, words[at].capital))
-                at = last
-                break
-        else:
-            joined.append(words[at])
-        at += 1
-    return joined
-
-
-def _places(words: Sequence[_Word], present: Present, start: int = 0) -> Iterator[_Place]:
+def _places(words: Sequence[Word], present: Present, start: int = 0) -> Iterator[_Place]:
     for at in range(start, len(words)):
         word = words[at].text
         if not (word in _HEADS or word[0].isdigit() or _QUARTER.fullmatch(word)):
@@ -118,7 +74,7 @@ def _places(words: Sequence[_Word], present: Present, start: int = 0) -> Iterato
 
 
 _HEADS = frozenset([*table.DAYS, *table.UNITS, *table.WEEKDAYS, *table.MONTHS])
-_Rule = Callable[[Sequence[_Word], int, Present], _Place | None]
+_Rule = Callable[[Sequence[Word], int, Present], _Place | None]
 
 
 def _rules(word: str) -> Iterator[_Rule]:
@@ -136,7 +92,7 @@ def _rules(word: str) -> Iterator[_Rule]:
         yield _quarter
 
 
-def _iso(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _iso(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     word = words[at].text
     if _CLOCK.fullmatch(word):
         moment = datetime.fromisoformat(word.upper())
@@ -150,11 +106,11 @@ def _iso(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
     return _Place(span, at, at + 1)
 
 
-def _names_a_version(words: Sequence[_Word], at: int) -> bool:
+def _names_a_version(words: Sequence[Word], at: int) -> bool:
     return at > 0 and words[at - 1].text in table.NUMBERED
 
 
-def _dotted(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _dotted(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     """14.3.2025, and 14/3/2025 where it can mean one day only."""
     found = _DOTTED.fullmatch(words[at].text)
     if found is None:
@@ -167,7 +123,7 @@ def _dotted(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
     return _Place(present.dated(int(found[4]), month, day), at, at + 1)
 
 
-def _year(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _year(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     """A year is one where "in", "since" or the word year stands before it, and no thing that is counted"
     " after."""
     word = words[at].text
@@ -181,7 +137,7 @@ def _year(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
     return _Place(present.whole(date(int(word), 1, 1), Grain.YEAR), at - called[0], at + 1 + called[1])
 
 
-def _ends_range(words: Sequence[_Word], at: int) -> bool:
+def _ends_range(words: Sequence[Word], at: int) -> bool:
     """Whether a word before it joins it to a beginning."""
     near = [word.text for word in words[max(0, at - 2 * _GAP) : at]]
     return bool(near) and near[-1] in table.JOINING and any(_begins(word) for word in near)
@@ -195,14 +151,14 @@ def _counts_nothing(after: str) -> bool:
     return not after or fold(after) in STOP_WORDS or after in table.JOINING or after in table.INSIDE
 
 
-def _day(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _day(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     word = words[at].text
     if word == "hier" and any(each.text in _GERMAN for each in words):
         return None
     return _Place(present.shifted(table.DAYS[word], Grain.DAY), at, at + 1)
 
 
-def _unit(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _unit(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     """Three weeks ago, the last three weeks, last week, hace tres semanas, la semana pasada."""
     grain = table.UNITS[words[at].text]
     counted = at - 2 if at > 1 and words[at - 1].text in _BETWEEN_COUNT else at - 1
@@ -216,19 +172,19 @@ def _unit(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
     return _Place(present.shifted(table.NEAR[words[near].text], grain), min(near, at), max(near, at) + 1)
 
 
-def _counted(words: Sequence[_Word], at: int, counted: int, number: int, present: Present) -> _Place | None:
+def _counted(words: Sequence[Word], at: int, counted: int, number: int, present: Present) -> _Place | None:
     grain = table.UNITS[words[at].text]
     if at + 1 < len(words) and words[at + 1].text in table.AGO:
         return _Place(present.shifted(-number, grain), counted, at + 2)
     if counted and words[counted - 1].text in table.AGO_BEFORE:
         return _Place(present.shifted(-number, grain), counted - 1, at + 1)
     for near in (counted - 1, counted + 1):
-        if near >= 0 and table.NEAR.get(words[near].text) == -1:
+        if near >= 0 and number > 1 and table.NEAR.get(words[near].text) == -1:
             return _Place(present.recent(number, grain), min(near, counted), max(near, at) + 1)
     return None
 
 
-def _weekday(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _weekday(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     near = _near(words, at)
     if near is None:
         return None
@@ -240,7 +196,7 @@ def _weekday(words: Sequence[_Word], at: int, present: Present) -> _Place | None
     return _Place(present.weekday(number, which), min(near, at), max(near, at) + 1)
 
 
-def _month(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _month(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     """5 October 2026, October 5th, October 2026, in October, last October."""
     word, number = words[at], table.MONTHS[words[at].text]
     after, year = _year_after(words, at + 1)
@@ -265,11 +221,11 @@ def _month(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
     return None
 
 
-def _joined_to(words: Sequence[_Word], at: int) -> bool:
+def _joined_to(words: Sequence[Word], at: int) -> bool:
     return any(word.text in table.JOINING for word in words[at + 1 : at + 1 + _GAP])
 
 
-def _quarter(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _quarter(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     found = _QUARTER.fullmatch(words[at].text)
     if found is None:
         return None
@@ -285,7 +241,7 @@ def _quarter(words: Sequence[_Word], at: int, present: Present) -> _Place | None
     return _Place(present.quarter(number, year), at, after)
 
 
-def _ordinal_quarter(words: Sequence[_Word], at: int, present: Present) -> _Place | None:
+def _ordinal_quarter(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     """The third quarter of 2025."""
     if table.UNITS[words[at].text] is not Grain.QUARTER or not at:
         return None
@@ -302,7 +258,7 @@ def _counts_back(word: str) -> bool:
     return word in table.NEAR or word in table.AGO or word in table.AGO_BEFORE
 
 
-def _back(words: Sequence[_Word], at: int) -> int | None:
+def _back(words: Sequence[Word], at: int) -> int | None:
     """The word at `at`, or the one before it where that only fills."""
     at -= at > 0 and words[at].text in table.FILLING
     return at if at >= 0 else None
@@ -312,7 +268,7 @@ def _number(word: str) -> int | None:
     return int(word) if word.isdecimal() and len(word) < _FIGURES else table.NUMBERS.get(word)
 
 
-def _near(words: Sequence[_Word], at: int) -> int | None:
+def _near(words: Sequence[Word], at: int) -> int | None:
     """Where "last", "this" or "next" stands beside a word."""
     if at and words[at - 1].text in table.NEAR:
         return at - 1
@@ -332,7 +288,7 @@ def _day_number(word: str) -> int | None:
     return int(found[1]) if found and 1 <= int(found[1]) <= 31 else None
 
 
-def _year_after(words: Sequence[_Word], at: int) -> tuple[int, int | None]:
+def _year_after(words: Sequence[Word], at: int) -> tuple[int, int | None]:
     """The year that stands at `at`, "de" and the like left out, and the place after it."""
     place = at + 1 if at < len(words) and words[at].text in ("de", "del", "of", "di", "do") else at
     if place < len(words) and _YEAR.fullmatch(words[place].text):
@@ -341,7 +297,7 @@ def _year_after(words: Sequence[_Word], at: int) -> tuple[int, int | None]:
     return at, None
 
 
-def _range(words: Sequence[_Word], first: _Place, present: Present) -> _Place | None:
+def _range(words: Sequence[Word], first: _Place, present: Present) -> _Place | None:
     """From one time to another, both among it."""
     opening = _before(words, first, _begins)
     if opening is None:
@@ -355,7 +311,7 @@ def _range(words: Sequence[_Word], first: _Place, present: Present) -> _Place | 
     return _Place(Span(first.span.start, second.span.end, Grain.SPAN), opening, second.after)
 
 
-def _days_of_month(words: Sequence[_Word], last: _Place) -> _Place | None:
+def _days_of_month(words: Sequence[Word], last: _Place) -> _Place | None:
     """From the 5th to the 10th of March."""
     joining = _before(words, last, table.JOINING.__contains__)
     if last.span.grain is not Grain.DAY or not joining:
@@ -368,7 +324,7 @@ def _days_of_month(words: Sequence[_Word], last: _Place) -> _Place | None:
     return at if opening is None else _Place(at.span, opening, at.after)
 
 
-def _opened(words: Sequence[_Word], found: _Place, present: Present) -> _Place:
+def _opened(words: Sequence[Word], found: _Place, present: Present) -> _Place:
     """Since a time, until its end, before it, or after it."""
     opening = _before(words, found, _OPENING.__contains__)
     if opening is None:
@@ -387,7 +343,7 @@ def _opened(words: Sequence[_Word], found: _Place, present: Present) -> _Place:
     return _Place(Span(start, end, Grain.SPAN), opening, found.after) if start else found
 
 
-def _before(words: Sequence[_Word], found: _Place, wanted: Callable[[str], bool]) -> int | None:
+def _before(words: Sequence[Word], found: _Place, wanted: Callable[[str], bool]) -> int | None:
     """The wanted word before a time, the ones that only fill left out."""
     for at in range(found.first - 1, max(-1, found.first - 2 - _GAP), -1):
         if wanted(words[at].text):
