@@ -16,7 +16,7 @@ from mnemo_mcp.guard.reading import Mark, Reading, read
 
 _MOST_PAIRED = 300  # values left over on a side that are still looked at one by one
 _ORDER_REACH = 2  # tokens: an article may stand between
-_UNSAYABLE = frozenset({"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-"})
+_UNSAYABLE = frozenset({"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-", "progress-"})
 """Ends of lines that make another claim even where the other text says nothing about that line."""
 _ONE_SIDED_SCOPES = frozenset({"only", "some", "most", "except"})
 

@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
-from mnemo_mcp.guard.reading import Item, Reading
+from mnemo_mcp.guard.reading import JOINED, Item, Reading
 
 Apart = tuple[str, str, str]
 
 _ENOUGH_SHARED = 0.6  # of the words of the side that says less; measured on tests/data/pairs.jsonl
 _ENOUGH_ACROSS = 0.6  # the same between two languages, of the words that are known in both
 _FEWEST_ACROSS = 2  # things known in both languages that have to be shared
+_JOINED_WORDS = 2  # as many as a further thing of the same kind has; more are a clause of their own
 _MOST_ORDERED = 60  # words whose parts in the sentence are compared one by one
 _SHORTEST_PREFIX, _PREFIX_SHARE = 5, 0.75
 _GENERAL = frozenset({"c:environment-word", "c:call-name", "c:handle", "c:lasting", "c:run", "c:version", "c:work", "c:measure-word"})
@@ -23,6 +23,7 @@ _COMPARED = frozenset(
 )
 _QUALITIES = ("p:size", "p:newer", "p:speed", "p:sync", "p:manual", "p:strict", "p:side", "p:source", "p:public")
 _RELATIONS = _COMPARED | {"p:order+", "p:order-", "p:order="}
+_BARE = _GENERAL | {"c:store"}
 _HAN = re.compile("[\u3400-\u9fff\u30a1-\u30ff]")
 _OPPOSING = ("un", "in", "im", "ir", "non", "dis", "de", "mis", "anti", "не", "des", "бес", "без")
 
@@ -180,7 +181,10 @@ def _slots(items: Sequence[Item]) -> dict[Item, list[tuple[str, str]]]:
 def _narrower(
     one: Sequence[Item], other: Sequence[Item], mine: Sequence[Item], theirs: Sequence[Item]
 ) -> Iterator[Apart]:
-    """A word more right beside a shared one makes it another thing: the gateway and the gateway tests."""
+    """Built alike, a word more within a clause narrows it: the gateway tests are not the gateway.
+
+    A clause of its own, an identifier's kind and a manner of keeping are more detail.
+    """
     if bool(mine) == bool(theirs):
         return
     if not mine:
@@ -188,19 +192,22 @@ def _narrower(
             yield "word", right, left
         return
     extra = {item for item in mine if _qualifies(item)}
-    kept = [item.key for item in one if item not in extra]
-    if kept != [item.key for item in other if item.kind != "pole" or item.key in kept]:
+    kept = [item for item in one if item not in extra]
+    keys = {item.key for item in kept}
+    if [item.key for item in kept] != [item.key for item in other if item.kind != "pole" or item.key in keys]:
         return
-    for before, after in pairwise(one):
-        if after.kind == "identifier":  # "function parse_invoice" only says what it is
+    told = {item.clause for item in kept}
+    for item, after in zip(one, (*one[1:], None), strict=True):
+        if item not in extra or (after is not None and after.kind == "identifier" and after.glued):
             continue
-        if after.glued and (before in extra) != (after in extra):
-            yield "word", f"{before.text} {after.text}", (after if before in extra else before).text
+        words = sum(each.clause == item.clause for each in one)
+        if item.clause in told or (item.role == JOINED and words <= _JOINED_WORDS):
+            yield "word", item.text, ""
             return
 
 
 def _qualifies(item: Item) -> bool:
-    return item.key.startswith(_QUALITIES) or (item.kind != "pole" and item.key not in _GENERAL)
+    return item.key.startswith(_QUALITIES) or (item.kind != "pole" and item.key not in _BARE)
 
 
 def _exchanged(left: Reading, right: Reading, one: Sequence[Item], other: Sequence[Item]) -> Iterator[Apart]:

@@ -22,6 +22,8 @@ _TOKEN = re.compile(
         |~/[A-Za-z0-9_./@-]{{1,2000}}|[A-Za-z]:\\[\w\\.-]{{1,500}}
         |[A-Za-z0-9_@][A-Za-z0-9_.@-]{{0,200}}(?:/[A-Za-z0-9_.@-]{{1,200}}){{1,50}})
     |(?P<flag>(?<!{_L})--?[A-Za-z](?:-?\w){{0,60}})
+    |(?P<operator>[<>!=]=|[≤≥≠≈]|[<>](?=\s?\d)|(?<=\s)[<>](?=\s))
+    |(?P<sign>(?<![^\s(\[=:])[-−](?=\d))
     |(?P<money>[$€£¥₽])
     |(?P<number>\d{{1,40}}(?:[.,']\d{{1,20}}){{0,8}})(?P<suffix>[^\W\d_{_CJK}]{{0,12}})(?!{_L}|[-_.@:]{_L})
     |(?P<unspaced>[{_CJK}]+)
@@ -41,6 +43,7 @@ _VERSION = re.compile(r"[vV](\d+(?:\.\d+)*)")
 _PORT = re.compile(r"((?:[\w-]+\.)+[\w-]+|localhost):(\d{2,5})")
 _COUNTED = re.compile(r"(\d+(?:\.\d+)?)-([^\W\d_]+)")
 _NEGATED = "n't"
+_SHORT_FLAG = 2  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ def tokens(text: str) -> list[Token]:
         elif kind == "path":
             found += _path(piece, initial)
         else:
-            found.append(Token(kind, piece, simple(piece), initial))
+            exact = kind == "flag" and len(piece) == _SHORT_FLAG  # -v and -V are two options
+            found.append(Token(kind, piece, piece if exact else simple(piece), initial))
         initial = kind == "stop" or (initial and kind in ("pause", "percent", "slash"))
     return found
 

@@ -20,6 +20,9 @@ DENIABLE = frozenset({"enable", "allow", "need", "strong", "public", "mutable"})
 
 _MONEY = {"$": "money-usd:1", "€": "money-eur:1", "£": "money-gbp:1", "¥": "money-jpy:1", "₽": "money-rub:1"}
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th", "e", "er", "eme", "o", "a", "го", "й"})
+_OPERATORS = {"<": "below", ">": "above", "<=": "max", "≤": "max", ">=": "min", "≥": "min", "≈": "about"}
+JOINED = "and"
+"""The part of a word that is joined to the one before it, in any language."""
 _ENGLISH_ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _SCALES = {"k": 1000, "K": 1000, "M": 1_000_000, "B": 1_000_000_000, "G": 1_000_000_000}
 _SPACED_THOUSANDS = frozenset({"fr", "ru", "es", "pt", "it", "de"})
@@ -141,6 +144,7 @@ class _Reader:
         self._role = ""
         self._glued = False
         self._reason: int | None = None
+        self._measured = -1  # the place of a unit that its number in words has taken
         self.reading = Reading(self._language)
         place = 0
         while place < len(self._tokens):
@@ -150,6 +154,8 @@ class _Reader:
 
     def _take(self, place: int) -> int:
         token = self._tokens[place]
+        if place == self._measured:
+            return place + 1
         if token.kind == "word":
             return self._word(place, token)
         if token.kind == "number":
@@ -160,6 +166,8 @@ class _Reader:
             return self._joined(place, token)
         if token.kind in ("stop", "pause"):
             self._pause(place, ends=token.kind == "stop")
+        elif token.kind == "operator":
+            self._operator(place, token)
         elif token.kind == "money":
             return self._money(place, token)
         elif token.kind == "time":
@@ -252,6 +260,8 @@ class _Reader:
         if kind == "tense":
             self._mark(kind, value, text, place)
             self._role = "is"
+        elif kind == "join":
+            self._role = JOINED
         elif token.folded not in _DETERMINERS:
             self._role = token.folded
         self._glued = False
@@ -295,6 +305,12 @@ class _Reader:
             return
         key = f"w:{stem(token.folded, self._language)}"
         self._item(key, text, "word", place, strong=named, weak=weak)
+
+    def _operator(self, place: int, token: Token) -> None:
+        if token.text in ("!=", "≠"):
+            self.reading.turns.append(Turn(token.text, place, self._clause))
+        elif bound := _OPERATORS.get(token.text):
+            self._mark("bound", bound, token.text, place)
 
     # identifiers
 
@@ -435,6 +451,8 @@ class _Reader:
             self.reading.identifiers.append(self._made(f"v:{key}", text, "version", start))
             self._glued = False
             return after
+        if start and self._tokens[start - 1].kind == "sign":
+            factor, text = -factor, f"-{text}"
         dimension, values = measured(frozenset(value * factor for value in values), currency or unit or "count:1")
         self.reading.figures.append(
             Figure(dimension, values, f"{text}{suffix}{' ' if written else ''}{written}", start)
@@ -449,6 +467,7 @@ class _Reader:
         if self._language in _UNSPACED_LANGUAGES and marks and marks[-1].kind == "rhythm":
             if place - marks[-1].place <= 1:
                 rhythm = marks.pop()
+                self.reading.items.pop()
                 self._rhythm(place, rhythm.value, rhythm.text)
 
     def _scale(self, suffix: str, after: int) -> tuple[Fraction, str, int, str]:
@@ -513,7 +532,7 @@ class _Reader:
         return factor, unit, place + 1, text[:at]
 
     def _spelled(self, place: int, value: str, text: str) -> None:
-        """A number in words, with the unit that follows it."""
+        """A number in words, with the unit that follows it, which says nothing more."""
         unit, dimension = "", ""
         values = frozenset({Fraction(value)})
         following = self._tokens[place + 1] if place + 1 < len(self._tokens) else None
@@ -531,6 +550,8 @@ class _Reader:
                 unit = starting[0].value if starting and starting[0].kind == "unit" else unit
         if unit:
             dimension, values = measured(values, unit)
+            if following is not None and following.kind == "word":
+                self._measured = place + 1
         self.reading.figures.append(Figure(dimension, values, text, place))
         self._glued = False
 
@@ -551,6 +572,7 @@ class _Reader:
             figures.append(Figure(f"{last.dimension}/{unit}", rate, f"{last.text} {text}", last.place))
         else:
             self._mark("rhythm", value, text, place)
+            self._item(f"r:{value}", text, "repeat", place)
         self._glued = False
 
     # dates and times
