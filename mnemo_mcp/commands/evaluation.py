@@ -1,0 +1,92 @@
+"""Commands that measure mnemo's judgement on labelled data. They run in this process and need no daemon."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mnemo_mcp.commands.door import Commands, Failed, Result, command, show
+
+Row = dict[str, Any]
+_LABELS = ("same", "updates", "contradicts", "different")
+
+
+def add(commands: Commands) -> None:
+    """Enter these commands in the parser."""
+    evaluations = commands.add_parser("eval", help="measure the judgement on labelled data").add_subparsers(
+        dest="evaluation", required=True, metavar="WHAT"
+    )
+    guard = command(evaluations, "guard", _guard, "pairs of texts that the guard keeps apart or lets through")
+    guard.description = (
+        "Compares pairs of texts by the guard alone. FILE has one JSON object a line with `id`, `old`, `new`, "
+        f"`label` ({', '.join(_LABELS)}) and, where it differs from what the label says, `may_merge`. "
+        "Only `same` may merge. right_merges counts the pairs that may merge and that the guard allows: it "
+        "does not say that anybody would merge them. wrong_merges counts those it allows and should not."
+    )
+    guard.add_argument("--data", required=True, metavar="FILE", help="lines of JSON")
+
+
+def rows(file: str, check: Callable[[Row], str]) -> Iterator[Row]:
+    """The objects of a file with one a line; raises `Failed` with the line that is wrong and why."""
+    try:
+        lines = Path(file).expanduser().read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{file} cannot be read: {error}.") from None
+    given = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not given:
+        raise Failed(f"{file} has no lines.")
+    for number, line in given:
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise Failed(f"{file}, line {number}: not valid JSON: {error}.") from None
+        wrong = check(row) if isinstance(row, dict) else "not a JSON object"
+        if wrong:
+            raise Failed(f"{file}, line {number}: {wrong}.")
+        yield row
+
+
+def _pair(row: Row) -> str:
+    """What is wrong with a labelled pair, or nothing."""
+    for name in ("id", "old", "new"):
+        if not isinstance(row.get(name), str):
+            return f"`{name}` is missing or not a text"
+    if not isinstance(row.get("may_merge", True), bool):
+        return "`may_merge` is not true or false"
+    if "may_merge" not in row and row.get("label") not in _LABELS:
+        return f"`label` is none of {', '.join(_LABELS)}"
+    return ""
+
+
+def _guard(options: argparse.Namespace) -> None:
+    from mnemo_mcp.guard import differences
+
+    counts = {"wrong_merges": 0, "wrong_total": 0, "right_merges": 0, "right_total": 0}
+    failures = []
+    for row in rows(options.data, _pair):
+        seen = [str(difference) for difference in differences(row["old"], row["new"])]
+        side = "right" if row.get("may_merge", row.get("label") == "same") else "wrong"
+        counts[f"{side}_total"] += 1
+        counts[f"{side}_merges"] += not seen
+        if (side == "right") == bool(seen):
+            failures.append(
+                {"id": row["id"], "failure": _FAILURES[side], "old": row["old"], "new": row["new"], "seen": seen}
+            )
+    show(options, {**counts, "failures": failures}, _told_guard)
+
+
+_FAILURES = {"right": "kept apart", "wrong": "let through"}
+
+
+def _told_guard(result: Result) -> str:
+    lines = [
+        f"wrong merges {result['wrong_merges']:5} of {result['wrong_total']}",
+        f"right merges {result['right_merges']:5} of {result['right_total']} (allowed by the guard)",
+    ]
+    for each in result["failures"]:
+        lines += ["", f"{each['id']} {each['failure']}", f"  {each['old']}", f"  {each['new']}"]
+        lines += [f"    {difference}" for difference in each["seen"]]
+    return "\n".join(lines)
