@@ -70,10 +70,12 @@ class EndpointClient:
         return self._exchange("POST", path, {**body, **self.settings.extra_body})
 
     def models(self) -> list[str]:
-        """The models the server says it has; a question that costs nothing."""
+        """The models the server says it has, none where any name will do; a question that costs nothing."""
         listed = self._exchange("GET", "/models", None).body.get("data")
-        entries = listed if isinstance(listed, list) else []
-        return [str(each["id"]) for each in entries if isinstance(each, Mapping) and "id" in each]
+        entries = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+        if any(each.get("owned_by") == "llamacpp" for each in entries):
+            return []  # it serves one model, whatever it is called
+        return [str(each["id"]) for each in entries if "id" in each]
 
     def close(self) -> None:
         with self._lock:
