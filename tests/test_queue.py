@@ -416,6 +416,18 @@ def test_the_ceiling_of_a_day_holds_until_the_persons_midnight(server: ModelServ
     assert connected.models.tokens_today == 120
 
 
+def test_the_cost_is_told_by_day_and_purpose(server: ModelServer, tmp_path: Path) -> None:
+    connected = Connected(tmp_path, server, endpoint={"price_in": 0.5, "price_out": 2.0})
+    connected.read("one")
+    connected.later(86_400)
+    connected.read("two")
+    connected.read("three")
+    entries = connected.models.status()["spent"]
+    assert [(each["day"], each["calls"]) for each in entries] == [("2026-09-15", 2), ("2026-09-14", 1)]
+    assert entries[0]["purpose"] == "distil" and entries[0]["tokens_in"] == 200
+    assert entries[0]["cost"] == pytest.approx((200 * 0.5 + 40 * 2.0) / 1_000_000)
+
+
 def test_a_ceiling_reached_is_told(server: ModelServer, tmp_path: Path) -> None:
     connected = Connected(tmp_path, server, limits={"daily_tokens": 100})
     connected.read()

@@ -160,7 +160,9 @@ def _told_models(models: Result) -> str:
     endpoints = models.get("endpoints", ())
     told = [f"{each['model']} at {each['url']} ({', '.join(each['uses'])})" for each in endpoints]
     spent = [f"{models['tokens_today']} tokens today"] if endpoints else []
-    return ", ".join([*told, *spent])
+    days = [each for each in models.get("spent", ()) if each["cost"]]
+    cost = [f"cost of the last days {sum(each['cost'] for each in days):.2f}"] if days else []
+    return ", ".join([*told, *spent, *cost])
 
 
 def _count(number: int | None) -> str:

@@ -12,13 +12,15 @@ from typing import Any
 
 from mnemo_mcp.errors import EndpointError
 from mnemo_mcp.memory import Instant, instant, moment
-from mnemo_mcp.models.caller import NEVER, Books, Caller, State, day_start
+from mnemo_mcp.models.caller import NEVER, Books, Caller, Spent, State, day_start
 from mnemo_mcp.models.chat import Chat
 from mnemo_mcp.models.decisions import Decider
 from mnemo_mcp.models.endpoint import EndpointClient
 from mnemo_mcp.models.tokens import TokenCounter
-from mnemo_mcp.settings import Models
+from mnemo_mcp.settings import Endpoint, Models
 from mnemo_mcp.times import Clock
+
+_ACCOUNT_DAYS = 7  # of which the status tells
 
 _log = logging.getLogger("mnemo")
 
@@ -89,7 +91,32 @@ class LanguageModels:
             "decisions_api": self.decider.kind or "auto" if self.decider else "off",
             "tokens_today": self.tokens_today,
             "daily_tokens": self._settings.daily_tokens,
+            "spent": self.account(_ACCOUNT_DAYS),
         }
+
+    def account(self, days: int) -> list[dict[str, Any]]:
+        """Calls, tokens and cost by day and purpose, for this day and those before it, newest first."""
+        entries = []
+        for day in range(0, -days, -1):
+            start, end = (day_start(self._clock(), self._zone, each) for each in (day, day + 1))
+            for spent in self._record.account(instant(start), instant(end)):
+                entries.append(
+                    {
+                        "day": f"{start:%Y-%m-%d}",
+                        "purpose": spent.purpose,
+                        "endpoint": spent.endpoint,
+                        "calls": spent.calls,
+                        "tokens_in": spent.tokens_in,
+                        "tokens_out": spent.tokens_out,
+                        "cost": self._cost(spent),
+                    }
+                )
+        return entries
+
+    def _cost(self, spent: Spent) -> float:
+        """What these tokens cost by the prices set; 0 where none are, or the endpoint is gone from there."""
+        endpoint = self._settings.endpoint.get(spent.endpoint, Endpoint())
+        return (spent.tokens_in * endpoint.price_in + spent.tokens_out * endpoint.price_out) / 1_000_000
 
     def problems(self, waiting: Mapping[str, str]) -> list[str]:
         """What keeps work from being done. `waiting` says what waits for each use, "14 threads" for one."""
