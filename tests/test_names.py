@@ -135,3 +135,22 @@ def test_many_names_are_looked_for_at_once() -> None:
         assert len(names.find(text)) == 100
         assert time.thread_time() - began < 1.0
         names.tidy()
+
+
+def test_names_come_and_go_through_many_tidyings() -> None:
+    names, chance = Names(), random.Random(3)
+    alive: set[str] = set()
+    every = [f"unit{number}" for number in range(1_500)]
+    for step in range(6_000):
+        name = chance.choice(every)
+        if name in alive:
+            names.remove(name, name)
+            alive.discard(name)
+        else:
+            names.add(name, name)
+            alive.add(name)
+        if step % 500 == 0:
+            names.tidy()
+    assert len(names) == len(alive)
+    found = [each.key for each in names.find(" ".join(every))]
+    assert found == [name for name in every if name in alive]

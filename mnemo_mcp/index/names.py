@@ -1,7 +1,7 @@
-"""Names of entities and their aliases, found in a text in one pass however many are known.
+"""Names of entities and their aliases, found in a text however many are known.
 
-An automaton finds them; it is made anew in the background, and until then new names wait in a small table,
-so that learning a name costs no request anything.
+Automata find them, made in the background of a few thousand names each: nothing else runs while one is made.
+Until then new names wait in a small table, so that learning one costs no request anything.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from mnemo_mcp.words import STOP_WORDS, fold, words
 
 _SHORTEST, _LONGEST = 2, 200  # letters of a name that can be found
 _FIGURE = 4  # digits that make a number a name
-_FEW = 64  # names waiting, or gone, that do not make a new automaton worth its time
-_SHARE = 50  # one in so many
+_MOST = 10_000  # names in one automaton: made in some 40 ms
+_FEW = 256  # names waiting, or gone, that do not make a new automaton worth its time
+_SHARE = 50  # one in so many that are gone makes all automata worth theirs
 _HEAD = 2  # letters by which waiting names are looked up
 
 # Names that are everyday words as well: only with a capital are they names.
@@ -52,9 +53,10 @@ class Names:
 
     def __init__(self) -> None:
         self._keys: dict[str, Counter[str]] = {}
-        self._automaton = ahocorasick.Automaton()
-        self._waiting: dict[str, set[int]] = {}
-        self._changes = 0
+        self._automata: list[ahocorasick.Automaton] = []
+        self._fresh: set[str] = set()  # in no automaton yet
+        self._waiting: dict[str, set[int]] = {}  # lengths of the fresh ones by their first letters
+        self._gone: set[str] = set()  # still in an automaton
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -63,13 +65,12 @@ class Names:
     def add(self, name: str, key: str) -> None:
         """Let `name` mean the entity `key`. A name too short or too common to tell anything is left out."""
         form = _form(name)
-        if not _tells(name, form):
+        if form not in self._keys and not _tells(name, form):
             return
         with self._lock:
             if form not in self._keys:
                 self._keys[form] = Counter()
-                self._changes += 1
-                self._wait(form)
+                self._await(form)
             self._keys[form][key] += 1
 
     def remove(self, name: str, key: str) -> None:
@@ -81,7 +82,10 @@ class Names:
                 known[key] -= 1
             elif known.pop(key, 0) and not known:
                 del self._keys[form]
-                self._changes += 1
+                if form in self._fresh:
+                    self._fresh.discard(form)
+                else:
+                    self._gone.add(form)
 
     def find(self, text: str) -> list[Named]:
         """The names in `text` in order: whole words, the longest where several overlap."""
@@ -104,36 +108,50 @@ class Names:
         ]
 
     def tidy(self) -> bool:
-        """Make the automaton anew where that is worth its time; whether it was."""
+        """Make automata of what waits where that is worth its time; whether it was."""
         with self._lock:
-            if self._changes < max(_FEW, len(self._keys) // _SHARE):
+            renewed = len(self._gone) >= max(_FEW, len(self._keys) // _SHARE)
+            if not renewed and len(self._fresh) < _FEW:
                 return False
-            forms = list(self._keys)
-            self._changes = 0
-        automaton = ahocorasick.Automaton()
-        for form in forms:
-            automaton.add_word(form, len(form))
-        if forms:
-            automaton.make_automaton()
+            if renewed:
+                kept, forms = [], list(self._keys)
+            else:
+                kept = [each for each in self._automata if len(each) >= _MOST]
+                rest = [form for each in self._automata if len(each) < _MOST for form in each]
+                forms = [form for form in (*rest, *self._fresh) if form in self._keys]
+        made = [_automaton(forms[start : start + _MOST]) for start in range(0, len(forms), _MOST)]
         with self._lock:
-            self._automaton, self._waiting = automaton, {}
-            for form in self._keys.keys() - set(forms):
-                self._wait(form)
+            self._automata = kept + made
+            self._gone = {form for form in self._gone if any(form in each for each in kept)}
+            waiting, self._fresh, self._waiting = self._fresh.difference(forms), set(), {}
+            for form in waiting:
+                self._await(form)
         return True
 
-    def _wait(self, form: str) -> None:
-        if form not in self._automaton:
+    def _await(self, form: str) -> None:
+        if form in self._gone:
+            self._gone.discard(form)
+        else:
+            self._fresh.add(form)
             self._waiting.setdefault(form[:_HEAD], set()).add(len(form))
 
     def _candidates(self, form: str) -> Iterator[tuple[int, int]]:
-        automaton, waiting = self._automaton, self._waiting
-        if len(automaton):
+        automata, waiting = self._automata, self._waiting
+        for automaton in automata:
             for last, length in automaton.iter(form):
                 yield last + 1 - length, last + 1
         if waiting:
             for start in range(len(form) - 1):
                 for length in tuple(waiting.get(form[start : start + _HEAD], ())):
                     yield start, start + length
+
+
+def _automaton(forms: Sequence[str]) -> ahocorasick.Automaton:
+    made = ahocorasick.Automaton()
+    for form in forms:
+        made.add_word(form, len(form))
+    made.make_automaton()
+    return made
 
 
 def _tells(name: str, form: str) -> bool:
