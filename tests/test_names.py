@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 import string
 import time
+from pathlib import Path
 
 import pytest
+from desk import opened
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from mnemo_mcp.index.names import Names
+from mnemo_mcp.memory import EntityRef
 
 KNOWN = (
     "Atlas", "atlas-2", "auth", "auth-api", "Kubernetes", "k8s", "O'Brien", "Café Zürich", "결제", "飞书",
@@ -154,3 +157,30 @@ def test_names_come_and_go_through_many_tidyings() -> None:
     assert len(names) == len(alive)
     found = [each.key for each in names.find(" ".join(every))]
     assert found == [name for name in every if name in alive]
+
+
+def test_aliases_and_merges_of_the_ledger_reach_the_names(tmp_path: Path) -> None:
+    with opened(tmp_path) as service:
+        for name in ("Kubernetes", "the cluster", "Nomad"):
+            service.remember(f"{name} runs the jobs", entities=[EntityRef(name)], profile="work")
+        entities, records = service.store.entities, service.records
+        writer = service.writer("work")
+        assert entities.spellings("work") == frozenset()
+        seen, _ = entities.renamed_since(0)
+        records.alias("Kubernetes", "k8s", writer)
+        records.merge("the cluster", "Kubernetes", writer)
+        assert entities.renamed_since(seen)[1] == ["work"]
+        assert entities.spellings("work") == {
+            ("k8s", "kubernetes"),
+            ("k8s", "the cluster"),
+            ("Kubernetes", "the cluster"),
+            ("the cluster", "kubernetes"),
+        }
+        names = Names()
+        for name, key in entities.spellings("work"):
+            names.add(name, key)
+        assert [each.key for each in names.find("does k8s run it?")] == ["kubernetes", "the cluster"]
+        seen, _ = entities.renamed_since(0)
+        records.unmerge("the cluster", writer)
+        assert entities.spellings("work") == {("k8s", "kubernetes")}
+        assert entities.renamed_since(entities.renamed_since(seen)[0]) == (entities.renamed_since(0)[0], [])

@@ -9,7 +9,7 @@ from typing import Any
 from mnemo_mcp.errors import NotFound, Refused
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.ledger.fold import fold_entity
-from mnemo_mcp.memory import Entity, EntityRef, LedgerRow, Memory, identity, same_text
+from mnemo_mcp.memory import Entity, EntityRef, LedgerRow, Memory, Operation, identity, same_text
 
 _COLUMNS = "id, profile, kind, name, aliases, merged_into"
 
@@ -106,6 +106,35 @@ class Entities:
                 f"SELECT {_COLUMNS} FROM entities WHERE profile = ? ORDER BY name, id", (profile,)
             ).fetchall()
         return [_entity(row) for row in rows]
+
+    def spellings(self, profile: str) -> frozenset[tuple[str, str]]:
+        """Names that mean an entity of another name, each with its key: aliases, and what was merged."""
+        entities = {each.id: each for each in self.of_profile(profile)}
+        one: dict[str, list[Entity]] = {}
+        for each in entities.values():
+            root, seen = each, {each.id}
+            while root.merged_into in entities and root.merged_into not in seen:
+                root = entities[root.merged_into]
+                seen.add(root.id)
+            one.setdefault(root.id, []).append(each)
+        return frozenset(
+            (name, key)
+            for same in one.values()
+            for key in {same_text(each.name) for each in same}
+            for each in same
+            for name in (each.name, *each.aliases)
+            if same_text(name) != key
+        )
+
+    def renamed_since(self, seq: int) -> tuple[int, list[str]]:
+        """The number of the last ledger row, and the profiles whose names changed after row `seq`."""
+        with self._database.read() as connection:
+            newest = connection.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0]
+            rows = connection.execute(
+                "SELECT DISTINCT profile FROM ledger WHERE seq > ? AND operation IN (?,?,?,?)",
+                (seq, Operation.ALIAS, Operation.MERGE, Operation.UNMERGE, Operation.ERASE),
+            ).fetchall()
+        return newest, [profile for (profile,) in rows]
 
     def _name(self, tx: Connection, profile: str, name: str, entity: str) -> None:
         tx.execute(
