@@ -164,7 +164,7 @@ def test_aliases_and_merges_of_the_ledger_reach_the_names(tmp_path: Path) -> Non
         for name in ("Kubernetes", "the cluster", "Nomad"):
             service.remember(f"{name} runs the jobs", entities=[EntityRef(name)], profile="work")
         entities, records = service.store.entities, service.records
-        writer = service.writer("work")
+        writer = service.writer("work", "", "cli", "", "person", None)
         assert entities.spellings("work") == frozenset()
         seen, _ = entities.renamed_since(0)
         records.alias("Kubernetes", "k8s", writer)
