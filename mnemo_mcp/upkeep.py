@@ -25,13 +25,14 @@ from mnemo_mcp.recall.recall import Ask
 from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.search.episodes import search_episodes
 from mnemo_mcp.search.projection import Projection
-from mnemo_mcp.search.relay import Relay
+from mnemo_mcp.search.relay import BATCH_ROWS, Relay
 from mnemo_mcp.settings import Settings
 
 _log = logging.getLogger("mnemo")
 
 _FRESH = 8  # memories embedded in an answer's way, about 20 ms each
 _FRESH_SECONDS = 0.2  # a batch embedded in the background may be in the way for so long
+_MOVING_ROWS = 16  # a larger encoder takes seconds for them, and other background work waits
 _FAREWELL_SECONDS = 5.0  # for a batch that is out at another machine
 _BACKLOG = 64  # vectors; with more to be made an answer waits for none of them and says so
 _BATCH = 64
@@ -105,7 +106,8 @@ class Upkeep:
                 self._settle()
                 return 0  # asking the tables costs a hundred times as much as asking the store
             try:
-                carried = self._tables()[1].step()
+                most = _MOVING_ROWS if self._encoders.moving else BATCH_ROWS
+                carried = self._tables()[1].step(most)
             except StoreDamaged as error:
                 self._rebuild(self._projection, error)
                 return 0
