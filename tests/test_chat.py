@@ -6,6 +6,8 @@ import json
 import logging
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -108,6 +110,8 @@ def test_a_loop_is_cut(server: ModelServer, connected: Connected) -> None:
         (fails(404, f'model "{MODEL}" not found, try pulling it first'), errors.ModelUnknown),
         (Reply({"detail": "Not Found"}, 404), errors.RouteUnknown),
         (Reply(b"", 301, {"location": "http://elsewhere.example/v1"}), errors.RouteUnknown),
+        (fails(400, "No models loaded. Please load a model."), errors.ModelUnknown),
+        (fails(402, "Insufficient balance"), errors.RateLimited),
         (fails(429, "slow down"), errors.RateLimited),
         (fails(500, "out of memory"), errors.ServerFailed),
         (Reply(b"<html>Bad gateway</html>", 502), errors.ServerFailed),
@@ -187,6 +191,14 @@ def test_a_trickle_counts_as_late(tmp_path: Path) -> None:
         finally:
             ended.set()
             thread.join(5)
+
+
+def test_what_a_model_said_is_in_no_message(server: ModelServer, connected: Connected) -> None:
+    for reply in (says("The door code is 1234"), says("The door code is 1234, and it", "length")):
+        server.answer = lambda request, reply=reply: reply
+        with pytest.raises(errors.EndpointError) as raised:
+            connected.read()
+        assert "door" not in str(raised.value)
 
 
 # Manners of servers
@@ -298,6 +310,48 @@ def test_a_missing_key_is_told_and_nothing_sent(
     with pytest.raises(errors.Resting):
         connected.read()
     assert any("key of the endpoint lm" in each for each in connected.models.problems({}))
+
+
+CONNECTING = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+def told(event, given):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.gethostbyname"):
+        print(event, given[1] if event == "socket.connect" else given[0], flush=True)
+
+sys.addaudithook(told)
+from mnemo_mcp import settings
+from mnemo_mcp.service import Service
+service = Service.open(sys.argv[1])
+service.remember("The gateway listens on port 8443")
+if service.models.chat:
+    service.models.chat.complete([{"role": "user", "content": "hello"}], purpose="naming")
+service.recall("which port?")
+service.close()
+"""
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_connections_go_to_the_endpoint_alone(server: ModelServer, tmp_path: Path, configured: bool) -> None:
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in server.settings().items())
+    models = f'[models]\nextraction = "lm"\n[models.endpoint.lm]\n{lines}' if configured else ""
+    off = '[encoders]\nenglish = "off"\nother = "off"\n'
+    (tmp_path / "config.toml").write_text(off + models)
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    port = server.url.removesuffix("/v1").rpartition(":")[2]
+    seen = set(done.stdout.splitlines())
+    allowed = {f"socket.connect ('127.0.0.1', {port})", "socket.getaddrinfo 127.0.0.1"}
+    assert seen == (allowed if configured else set())
+    assert len(server.requests) == configured
 
 
 # Proxies

@@ -7,14 +7,17 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, Protocol, TypeVar
 
 from mnemo_mcp.errors import (
     CeilingReached,
+    CutOff,
     EndpointError,
     ModelUnknown,
+    NotUnderstood,
     RateLimited,
     RequestRefused,
     Resting,
@@ -160,7 +163,8 @@ class Caller:
         """
         request = self._request(path, body)
         if kept := self._record.kept(request):
-            return self._again(*kept, read)
+            with suppress(NotUnderstood, CutOff):  # an older version could make use of it
+                return self._again(*kept, read)
         estimate = self._fitting(body)
         self._admit(estimate)
 

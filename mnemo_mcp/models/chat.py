@@ -143,7 +143,7 @@ def completion(answer: Mapping[str, Any], schema: Mapping[str, Any] | None) -> C
                 "The model's answer was cut off before any of it was whole.", "Raise `max_output_tokens`."
             )
         raise NotUnderstood(
-            f"The model's answer is not the JSON asked for, but {text[:80]!r}.",
+            f"The model's answer of {len(text)} characters is not the JSON asked for.",
             "Try another model if this goes on.",
         )
     if not read.whole and reason == "stop":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mnemo_mcp.errors import NotUnderstood, RequestRefused, RouteUnknown
+from mnemo_mcp.errors import ModelUnknown, NotUnderstood, RequestRefused, RouteUnknown
 from mnemo_mcp.models.backends import Backend, Letters, OpenAIDecisions, PlainJson, SystemOne
 from mnemo_mcp.models.caller import Caller
 from mnemo_mcp.models.questions import Answer, Choice, Question
@@ -58,7 +58,7 @@ class Decider:
         for backend in (OpenAIDecisions(self._caller, trial=True), SystemOne(self._caller, trial=True)):
             try:
                 answers = backend.decide(context, questions, purpose, sources)
-            except (RouteUnknown, RequestRefused, NotUnderstood):
+            except (RouteUnknown, ModelUnknown, RequestRefused, NotUnderstood):
                 continue
             self._caller.learn(_MANNER, backend.kind)
             return answers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -71,7 +72,7 @@ class EndpointClient:
 
     def models(self) -> list[str]:
         """The models the server says it has, none where any name will do; a question that costs nothing."""
-        listed = self._exchange("GET", "/models", None).body.get("data")
+        listed = self._exchange("GET", "/models", None, CONNECT_SECONDS).body.get("data")
         entries = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
         if any(each.get("owned_by") == "llamacpp" for each in entries):
             return []  # it serves one model, whatever it is called
@@ -83,12 +84,19 @@ class EndpointClient:
                 self._opened.close()
             self._opened = None
 
-    def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
+    def _exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None, most: float = math.inf
+    ) -> Reply:
+        import httpx2
         import openai
 
         client = self._client()
-        until = time.monotonic() + self.settings.timeout_seconds
-        options: Any = {"headers": {"X-Stainless-Raw-Response": "stream"}}  # the body is received here
+        seconds = min(most, self.settings.timeout_seconds)
+        until = time.monotonic() + seconds
+        options: Any = {
+            "headers": {"X-Stainless-Raw-Response": "stream"},  # the body is received here
+            "timeout": httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
+        }
         try:
             if method == "GET":
                 response = client.get(path, cast_to=object, options=options)
@@ -132,7 +140,6 @@ class EndpointClient:
         import openai
 
         key = self._key()
-        timeout = httpx2.Timeout(self.settings.timeout_seconds, connect=CONNECT_SECONDS)
 
         def only_what_is_needed(request: httpx2.Request) -> None:
             """Nothing about this machine, and no header the environment holds for another server."""
@@ -153,12 +160,9 @@ class EndpointClient:
             trust_env=False,  # proxies are chosen above, and no password file is read
             verify=httpx2.create_ssl_context(),
             follow_redirects=False,
-            timeout=timeout,
             event_hooks={"request": [only_what_is_needed], "response": [named]},
         )
-        return openai.OpenAI(
-            base_url=self.url, api_key=key or "none", max_retries=0, timeout=timeout, http_client=transport
-        )
+        return openai.OpenAI(base_url=self.url, api_key=key or "none", max_retries=0, http_client=transport)
 
     def _key(self) -> str:
         """The key, "" for a server that wants none. Raises `Unusable`."""
@@ -212,7 +216,7 @@ def _object(raw: str, shown: str) -> Mapping[str, Any]:
         body = None
     if not isinstance(body, dict):
         raise NotUnderstood(
-            f"{shown} does not answer as the OpenAI protocol has it, but with {raw[:80]!r}.",
+            f"{shown} does not answer as the OpenAI protocol has it, but with {raw[:20]!r}.",
             "Mend the `url` of the endpoint; it often ends in /v1.",
         )
     return body

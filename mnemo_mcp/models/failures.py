@@ -19,8 +19,11 @@ from mnemo_mcp.errors import (
     ServerFailed,
 )
 
-_NO_MODEL = re.compile(r"model[^.]{0,80}(not found|does not exist|unknown|not exist|no such|pull)|"
-                       r"(unknown|no such|invalid) model|model_not_found", re.IGNORECASE)  # fmt: skip
+_NO_MODEL = re.compile(
+    r"model[^.]{0,80}(not found|not exist|unknown|no such|pull)|(unknown|no such|invalid) model"
+    r"|model_not_found|not a valid model|no models? (is )?loaded",
+    re.IGNORECASE,
+)
 _LONGEST_TOLD = 300
 _LONGEST_WAIT = 86_400.0
 
@@ -37,7 +40,7 @@ def failure(status: int, headers: Mapping[str, str], text: str, shown: str, mode
             f"{shown} does not accept the key ({status}{said}).",
             "Set `key_env` or `key_file` of the endpoint to a valid key, then run `mnemo doctor --probe`.",
         )
-    if status == 404 and _NO_MODEL.search(text):
+    if status in (400, 404) and _NO_MODEL.search(text):
         return ModelUnknown(
             f"{shown} has no model {model!r}{said}.",
             "Install it there, or set `model` to one it has; `mnemo doctor --probe` lists them.",
@@ -47,9 +50,11 @@ def failure(status: int, headers: Mapping[str, str], text: str, shown: str, mode
             f"{shown} does not know this way of asking ({status}{said}).",
             "Mend the `url` of the endpoint; it often ends in /v1.",
         )
-    if status == 429:
+    if status in (402, 429):
         advice = "mnemo waits; a higher limit or another endpoint ends it."
-        return RateLimited(f"{shown} wants fewer requests{said}.", advice, retry_seconds(headers))
+        return RateLimited(
+            f"{shown} wants fewer requests or its account is used up{said}.", advice, retry_seconds(headers)
+        )
     if status >= 500 or status == 408:
         return ServerFailed(
             f"{shown} failed ({status}{said}).", "See the log of that server.", retry_seconds(headers)
