@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mnemo_mcp.clients import claude, codex
 from mnemo_mcp.clients.catalog import BY_NAME, CLIENTS, Client, Part, Places
+from mnemo_mcp.clients.doubt import Doubt
 from mnemo_mcp.clients.files import Backups, Change, apply, change, content_of, decoded, resolved
 from mnemo_mcp.clients.launcher import Launcher
 from mnemo_mcp.clients.toml_entries import TomlTrust
@@ -135,12 +136,21 @@ class Installer:
     def _settings(self) -> Path:
         return self._places.moved("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
+    def _is_traced(self) -> bool:
+        """Whether the client's settings name our plugin or its marketplace. Raises `Refused`."""
+        settings = resolved(self._settings())
+        content = content_of(settings)
+        try:
+            return b"mnemo" in (content or b"") and claude.Traces().holds(decoded(content)[0])
+        except Doubt as doubt:
+            raise doubt.in_file(settings) from None
+
     def _plug(self, how: claude.Plugins | str) -> Done:
         folder = claude.marketplace()
         if isinstance(how, str) or folder is None:
             return self._plug_told(how, "already there")
         settings = resolved(self._settings())
-        if not claude.Traces().holds(decoded(content_of(settings))[0]):
+        if not self._is_traced():
             self._backups.keep(settings, content_of(settings))
         trouble = how.install(folder)
         return self._plug_told(how, "refused" if trouble else "added", trouble)
@@ -156,7 +166,7 @@ class Installer:
     def _unplugged(self, dry_run: bool) -> Iterator[Done | Refused]:
         settings, program = self._settings(), self._places.has("claude")
         try:
-            if not claude.Traces().holds(decoded(content_of(resolved(settings)))[0]):
+            if not self._is_traced():
                 return
             if dry_run:
                 yield Done("claude", f"plugin {claude.PLUGIN}", "to remove")

@@ -52,7 +52,7 @@ class JsonServers:
             return _grown(text, self.path, {ours.NAME: self.entry}, self.comments)
         found = [each for each in table.children if ours.is_server(each.value)]
         if found:
-            return put(text, found[0], self.entry) if ours.is_gone(found[0].value) else text
+            return _renewed(text, found[0], self.entry)
         if other := table.child(ours.NAME):
             advice = "Rename or remove it, then run this again."
             raise Doubt(f"another server is called {ours.NAME!r}.", line_of(text, other.start), advice)
@@ -99,7 +99,12 @@ class JsonHooks:
             text = _dropped(text, _at(text, ("hooks", event), "array") or groups, group, place)
         group, place = there[0]
         first = _handlers((_at(text, ("hooks", event), "array") or groups).children[group])[place]
-        return put(text, first, handler) if ours.is_gone(first.value) else text
+        return _renewed(text, first, handler)
+
+
+def _renewed(text: str, node: Node, value: Mapping[str, Any]) -> str:
+    """With this value in the place of one of ours that leads nowhere."""
+    return put(text, node, value) if node.value != value and ours.is_gone(node.value) else text
 
 
 def without(text: str | None, path: Sequence[str], original: Original) -> str | None:

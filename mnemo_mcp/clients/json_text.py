@@ -44,22 +44,9 @@ class Node:
             return {key: child.value for key, child in zip(self.keys, self.children, strict=True)}
         return [child.value for child in self.children] if self.kind == "array" else self.scalar
 
-    @property
-    def parts(self) -> Any:
-        """The value with the order and every repetition of its keys: equal only if nothing differs."""
-        if self.kind == "object":
-            return (
-                "object",
-                [(key, child.parts) for key, child in zip(self.keys, self.children, strict=True)],
-            )
-        if self.kind == "array":
-            return ("array", [child.parts for child in self.children])
-        return (type(self.scalar).__name__, self.scalar)
-
     def child(self, key: str) -> Node | None:
-        return next(
-            (child for name, child in zip(self.keys, self.children, strict=True) if name == key), None
-        )
+        """The member of an object with this key."""
+        return self.children[self.keys.index(key)] if key in self.keys else None
 
 
 class _Scanner:

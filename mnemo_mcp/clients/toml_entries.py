@@ -38,7 +38,8 @@ class TomlServer:
         text = text or ""
         document = parse(text)
         names = _names(document)
-        if names and not all(ours.is_gone(document[_SERVERS][each]) for each in names):
+        servers = [document[_SERVERS][each] for each in names]
+        if any(each == self.entry or not ours.is_gone(each) for each in servers):
             return text
         text = self._without(text, names)
         document = parse(text)
