@@ -159,7 +159,8 @@ THEN = (
     "移行前は何を使っていた？", "예전에 어떤 DB를 썼나요?",
 )  # fmt: skip
 NOT_THEN = (
-    "What is the port?", "最初の顧客は誰？", "Why is it renewed thirty days before?",
+    "What is the port?", "What changed in the past two weeks?", "最初の顧客は誰？",
+    "Why is it renewed thirty days before?",
     "¿Por qué se renueva 30 días antes?",
     "before deploying, run what?", "What should I run before the deploy?",
     "What runs before the deploy?", "What do we use now?", "We used to use X, what do we use now?",
@@ -189,7 +190,8 @@ DATES = {
         wat deden we gisteren? | afgelopen dinsdag | co robiliśmy wczoraj? | w zeszły wtorek
         что мы делали вчера? | в прошлый вторник | 我们昨天做了什么？ | 昨日何をした？ | 어제 뭐 했어?""",
     "2026-09-14 day": """
-        and the day before yesterday? | anteayer | avant-hier | vorgestern | anteontem | l'altro ieri
+        and the day before yesterday? | did we ship on Monday? | ¿qué hicimos el lunes? | anteayer
+        avant-hier | vorgestern | anteontem | l'altro ieri
         eergisteren | przedwczoraj | позавчера | 前天 | 一昨日 | 그저께 | on 2026-09-14""",
     "2026-09-13 day": """
         3 days ago | hace tres días | il y a trois jours | vor 3 Tagen | há 3 dias | 3 dias atrás
@@ -264,6 +266,8 @@ def test_times_are_read_in_many_languages(question: str, start: str, grain: str)
         ("from March to May 2026", "2026-03-01", "2026-06-01"),
         ("entre enero y marzo de 2026", "2026-01-01", "2026-04-01"),
         ("del 5 al 10 de marzo", "2026-03-05", "2026-03-11"),
+        ("what about March 5-10", "2026-03-05", "2026-03-11"),
+        ("5-10 March 2025", "2025-03-05", "2025-03-11"),
         ("zwischen Januar und März 2026", "2026-01-01", "2026-04-01"),
         ("从2025年3月到2025年5月", "2025-03-01", "2025-06-01"),
         ("since last Tuesday", "2026-09-15", None),
@@ -298,7 +302,8 @@ def test_a_time_may_have_an_end_alone(question: str, end: str) -> None:
         "version 2024-01", "v2024.1.2", "CVE-2024-01", "port 2024", "raise the limit to 2048",
         "a limit of 2000",
         "timeout after 2000 ms", "in 2024 lines", "the second try", "wait a second", "2026-13", "2026-02-30",
-        "99999 years ago", "a última hora", "03/04/2026", "una semana", "Was ist hier passiert?",
+        "99999 years ago", "half a year ago", "10-5 March", "did we ship before Monday?",
+        "who is on call on Monday?", "a última hora", "03/04/2026", "una semana", "Was ist hier passiert?",
         "What do we do?",
         "what happened?\n2026-09-14 12:00:01 ERROR it broke",
     ],

@@ -55,7 +55,8 @@ _LATIN = _signs(
     phrases=(
         r"(?:we|i|you|they|he|she|it|who|that|which|there|what|people|everyone) used to"
         r"|used to (?:be|have|live|work|use|look|say|mean|belong|own|point|listen|depend|like|know|sit)"
-        r"|did(?:n['’]t)?(?: \w+){1,4} used? to|in the past|back then|at (?:that|the) time|at first"
+        r"|did(?:n['’]t)?(?: \w+){1,4} used? to|in the past(?! (?:\d|few|couple|two|three|four|five|six"
+        r"|seven|ten|day|week|month|quarter|year|hour))|back then|at (?:that|the) time|at first"
         r"|in the (?:old|early) days|(?:history|evolution|timeline) of|over time|until recently"
         rf"|(?:the|our|its|their|his|her|an?|which|what) {_OLD}|long ago"
         r"|en el pasado|al principio|(?:historial|historia|evolución) de|el antiguo|la antigua"

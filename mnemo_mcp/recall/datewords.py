@@ -168,6 +168,20 @@ INSIDE = frozenset(
 )
 # What is numbered by years and months as well.
 NUMBERED = frozenset(_words("version versión versão versione release tag build ticket rfc schema"))
+OF = frozenset(_words("of de di d del do"))
+HALF = frozenset(_words("half medio media demi halben halbes halbe meio meia mezzo mezza pół полгода"))
+ON = frozenset(_words("on el am le na no op il w we в во"))
+# Words by which something is said to have been done.
+DONE = frozenset(
+    _words(
+        """
+        did was were had happened changed decided said shipped deployed hicimos pasó fue decidimos dijo cambió
+        avons fait passé était haben hat war wurde wurden fizemos foi aconteceu mudou abbiamo ha
+        stato successo
+        hebben heeft gebeurde zrobiliśmy robiliśmy było stało делали сделали было произошло решили случилось
+        """
+    )
+)
 FILLING = frozenset(
     _words(
         """

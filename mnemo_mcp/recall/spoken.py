@@ -19,6 +19,7 @@ from mnemo_mcp.words import STOP_WORDS, fold
 _ISO = re.compile(r"((?:19[7-9]|20\d)\d)(?:-(\d\d)(?:-(\d\d))?|/(\d\d)/(\d\d))")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\dt\d\d:\d\d.*")
 _DOTTED = re.compile(r"(\d{1,2})([./])(\d{1,2})\2((?:19|20)\d\d)")
+_DAYS = re.compile(r"(\d{1,2})[-–](\d{1,2})")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|e|º|ª|го|-го|de|ste)?")
 _YEAR = re.compile(r"(?:19[7-9]|20\d)\d")
 _QUARTER = re.compile(r"[qt]([1-4])(?:[-/]?((?:19|20)\d\d))?|((?:19|20)\d\d)[-/]?q([1-4])")
@@ -174,6 +175,8 @@ def _unit(words: Sequence[Word], at: int, present: Present) -> _Place | None:
 
 def _counted(words: Sequence[Word], at: int, counted: int, number: int, present: Present) -> _Place | None:
     grain = table.UNITS[words[at].text]
+    if counted and words[counted - 1].text in table.HALF:
+        return None
     if at + 1 < len(words) and words[at + 1].text in table.AGO:
         return _Place(present.shifted(-number, grain), counted, at + 2)
     if counted and words[counted - 1].text in table.AGO_BEFORE:
@@ -185,9 +188,11 @@ def _counted(words: Sequence[Word], at: int, counted: int, number: int, present:
 
 
 def _weekday(words: Sequence[Word], at: int, present: Present) -> _Place | None:
+    """Last Tuesday, Tuesday last week; on Tuesday, where something is said to have been done."""
     near = _near(words, at)
     if near is None:
-        return None
+        told = at > 0 and words[at - 1].text in table.ON and any(word.text in table.DONE for word in words)
+        return _Place(present.weekday(table.WEEKDAYS[words[at].text], -1), at, at + 1) if told else None
     number, which = table.WEEKDAYS[words[at].text], table.NEAR[words[near].text]
     beyond = near + 1
     if near > at and beyond < len(words) and table.UNITS.get(words[beyond].text) is Grain.WEEK:
@@ -202,6 +207,9 @@ def _month(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     after, year = _year_after(words, at + 1)
     sure = word.capital or year is not None or word.text not in table.DOUBTFUL
     left = _back(words, at - 1)
+    for place in (left, at + 1):
+        if sure and place is not None and (days := _from_day_to_day(words, at, place, present)):
+            return days
     if left is not None and (day := _day_number(words[left].text)) and (sure or after == len(words)):
         return _Place(present.dated(year, number, day), left, after)
     if year is not None:
@@ -219,6 +227,17 @@ def _month(words: Sequence[Word], at: int, present: Present) -> _Place | None:
     if before in table.BETWEEN or (before in table.FROM and _joined_to(words, at)):
         return _Place(present.dated(None, number, None), at, at + 1)
     return None
+
+
+def _from_day_to_day(words: Sequence[Word], at: int, place: int, present: Present) -> _Place | None:
+    """5-10 March, where the days stand at `place` and the month at `at`."""
+    days = _DAYS.fullmatch(words[place].text) if place < len(words) else None
+    if days is None or int(days[1]) >= int(days[2]):
+        return None
+    after, year = _year_after(words, max(at, place) + 1)
+    last = present.dated(year, table.MONTHS[words[at].text], int(days[2])).end
+    start = last - timedelta(days=int(days[2]) - int(days[1]) + 1) if last else None
+    return _Place(Span(start, last, Grain.SPAN), min(place, at), after) if start else None
 
 
 def _joined_to(words: Sequence[Word], at: int) -> bool:
@@ -259,8 +278,8 @@ def _counts_back(word: str) -> bool:
 
 
 def _back(words: Sequence[Word], at: int) -> int | None:
-    """The word at `at`, or the one before it where that only fills."""
-    at -= at > 0 and words[at].text in table.FILLING
+    """The word at `at`, or the one before it where that is an "of"."""
+    at -= at > 0 and words[at].text in table.OF
     return at if at >= 0 else None
 
 
