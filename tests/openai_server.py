@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import math
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -114,13 +116,15 @@ class ModelServer:
         answer: Answer,
         routes: tuple[str, ...] = ("/chat/completions",),
         models: tuple[str, ...] = (MODEL,),
+        port: int = 0,
     ) -> None:
         self.answer = answer
         self.routes = routes
         self.models = models
         self.requests: list[Request] = []
+        self.connections: list[socket.socket] = []
         self._closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -166,12 +170,19 @@ class ModelServer:
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
+        for each in self.connections:
+            with suppress(OSError):  # closed by the other side
+                each.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
 
 
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            server.connections.append(self.connection)
 
         def do_GET(self) -> None:
             self._serve({})

@@ -525,25 +525,61 @@ def test_calls_are_bounded_whatever_fails(server: ModelServer, tmp_path: Path, v
     assert tasks.problems()
 
 
-def test_limits_outages_and_recovery(server: ModelServer, tmp_path: Path) -> None:
-    """A 429, a 503, then it answers: the thread is read once, and no sooner than the server wants."""
-    connected = Connected(tmp_path, server)
-    asked: list[float] = []
+def test_limits_outages_and_recovery(tmp_path: Path) -> None:
+    """A 429, a 503, ten minutes of nobody at home, then it answers: each thread is read once."""
+    asked: list[tuple[float, str]] = []
 
     def answer(request: Request) -> Reply:
-        asked.append((connected.now - BEGIN).total_seconds())
+        asked.append(((connected.now - BEGIN).total_seconds(), request.text))
         return [fails(429, retry_after="120"), fails(503)][len(asked) - 1] if len(asked) < 3 else says(ONE)
 
-    server.answer = answer
-    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.5)
-    _add(connected.store, "a")
     done: list[str] = []
-    for _ in range(200):
-        tasks.run("distil", _reading(connected, lambda tx: done.append("a")))
-        connected.later(10)
-    assert done == ["a"] and len(asked) == 3
-    assert asked[1] >= 120 and asked[1] < asked[2]
+
+    def reading(task: Task) -> Finish:
+        connected.read(task.subject)
+        return lambda tx: done.append(task.subject)
+
+    def run_until(condition: Callable[[], bool]) -> None:
+        for _ in range(400):
+            if condition():
+                return
+            tasks.work_off()
+            connected.later(10)
+        raise AssertionError(asked)
+
+    with ModelServer(answer) as first:
+        connected = Connected(tmp_path, first)
+        tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.5)
+        tasks.serve("distil", reading)
+        _add(connected.store, "first", "second")
+        run_until(lambda: len(asked) == 2)
+        port = int(first.url.removesuffix("/v1").rpartition(":")[2])
+    down = connected.now
+    run_until(lambda: connected.now - down >= timedelta(minutes=10))
+    assert "does not answer" in tasks.problems()[0] and "2 threads wait" in tasks.problems()[0]
+    with ModelServer(answer, port=port):
+        run_until(lambda: len(done) == 2)
+    assert sorted(done) == ["first", "second"]
+    assert sorted(text for _, text in asked[2:]) == ["first", "second"]
+    assert asked[1][0] - asked[0][0] >= 120
+    assert connected.now - down < timedelta(minutes=10 + 30)
     assert connected.store.work.waiting() == {} and tasks.problems() == []
+
+
+def test_one_task_of_each_kind_a_round(connected: Connected) -> None:
+    tasks = Tasks(connected.store, connected.models, lambda: connected.now, chance=lambda: 0.0)
+    did: list[str] = []
+
+    def noting(task: Task) -> Finish:
+        return lambda tx: did.append(f"{task.kind} {task.subject}")
+
+    for kind in ("distil", "judge", "else"):
+        tasks.serve(kind, noting)
+        _add(connected.store, "a", "b", kind=kind)
+    _add(connected.store, "a", kind="nobody's")
+    assert tasks.work_off() and did == ["distil a", "judge a", "else a"]
+    assert tasks.work_off() and len(did) == 6
+    assert not tasks.work_off() and connected.store.work.waiting() == {"nobody's": 1}
 
 
 def test_without_an_endpoint_nothing_is_tried_or_told(tmp_path: Path) -> None:
