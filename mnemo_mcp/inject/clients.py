@@ -10,7 +10,9 @@ _EVENTS = {"session-open": "SessionStart", "pre-message": "UserPromptSubmit"}
 
 
 def hook_output(call: HookCall, text: str) -> str:
-    """The one JSON object Claude Code and Codex take; one unknown key and they drop it whole."""
+    """The one JSON object Claude Code and Codex take, or nothing; one unknown key and they drop it whole."""
+    if not text:
+        return ""
     event = call.event or _EVENTS[call.moment]
     return json.dumps(
         {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}, ensure_ascii=False
