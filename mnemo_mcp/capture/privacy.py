@@ -88,7 +88,7 @@ class Privacy:
             except SettingsError:  # half written: what was excluded stays so until it can be read
                 stamp = self._read
             self._read = stamp
-        return [pattern for each in self._exclude for pattern in _compiled(each)]
+        return [pattern for each in self._exclude if each.strip() for pattern in _compiled(each)]
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:

@@ -234,7 +234,7 @@ def test_after_compaction_a_memory_is_told_again(codex: Codex) -> None:
     assert sum("45 minutes" in note for note in after.notes(0)) == 1
 
 
-def test_plugin_carries_hooks_and_server(codex: Codex, tmp_path: Path) -> None:
+def test_plugin_carries_hooks_and_server(codex: Codex) -> None:
     folder = codex.product.home / "as-plugin"
     folder.mkdir()
     environ = {**codex.environ, "CODEX_HOME": str(folder)}
