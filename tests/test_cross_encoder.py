@@ -93,10 +93,10 @@ def test_any_text_is_scored(make: Make) -> None:
 
 def test_threads_take_turns(make: Make) -> None:
     encoder = ready(make())
-    texts = [["low"], ["middle", "high"], ["high", "low", "middle"]] * 6
-    with ThreadPoolExecutor(6) as threads:
+    texts = [["low"], ["middle", "high"], ["high", "low", "middle"]] * 60
+    with ThreadPoolExecutor(12) as threads:
         found = list(threads.map(lambda each: encoder.rerank("asked", each, soon()), texts))
-    assert found == [[1], [2, 3], [3, 1, 2]] * 6
+    assert found == [[1], [2, 3], [3, 1, 2]] * 60
 
 
 def test_the_process_loads_nothing_of_mnemo() -> None:

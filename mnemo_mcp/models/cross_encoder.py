@@ -91,6 +91,7 @@ class CrossEncoder:
         self._number = self._answered = self._failures = 0
         self._sent_at: float | None = None  # when the request that is out was sent
         self._used_at = self._ended_at = 0.0
+        self._waiting: set[int] = set()  # numbers of requests whose askers have not gone away
         self._answers: dict[int, Mapping[str, Any]] = {}
         self._trouble = ""
 
@@ -125,7 +126,9 @@ class CrossEncoder:
             number = self._send(question, texts, until)
             if number is None:
                 return None
+            self._waiting.add(number)
             self._changed.wait_for(lambda: number in self._answers or not self._ready, until - self._clock())
+            self._waiting.discard(number)
             answer = self._answers.pop(number, None)
             if answer is None:
                 self._kill_if_stuck()
@@ -286,7 +289,8 @@ class CrossEncoder:
             if said.get("ready") is True and self._child is not None:
                 self._ready, self._trouble = True, ""
             elif said.get("id") == self._number and self._sent_at is not None:
-                self._answers = {self._number: said}  # an answer nobody waits for any more goes
+                if self._number in self._waiting:
+                    self._answers[self._number] = said
                 self._answered += 1
                 self._sent_at = None
             self._changed.notify_all()
