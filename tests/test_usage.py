@@ -343,8 +343,27 @@ def test_what_is_missed_at_the_door_still_answers_a_prompt(desk: Desk) -> None:
     assert desk.hook("session-open", "after", source="startup") == ""
     assert desk.muted() == set()
     assert desk.ask("after") == [told]
-    desk.service.keep(told)
-    assert ids_in(desk.hook("session-open", "kept", source="startup")) == [told]
+    desk.answer(USES_IT, "after")
+    assert ids_in(desk.hook("session-open", "used", source="startup")) == [told]
+
+
+def test_who_is_muted_at_the_door_makes_no_room_for_another(desk: Desk) -> None:
+    texts = [f"Lantern {number} of the north pier burns blue" for number in range(20)]
+    told = [desk.service.remember(text, kind="decision").id for text in texts]
+    first = ids_in(desk.hook("session-open", "first", source="startup"))
+    assert len(first) == 12
+    desk.hook("session-open", "first", source="resume")
+    assert len(desk.shown("first")) == 12
+    for number in range(6):
+        session = f"door-{number}"
+        desk.hook("session-open", session, source="startup")
+        desk.turn(session, IN_VAIN, "Sort the imports of the parser module")
+        desk.hook("session-end", session, reason="other")
+        desk.service.judge_usage()
+    assert desk.hook("session-open", "after", source="startup") == ""
+    new = desk.service.remember("The east pier is closed", kind="decision").id
+    assert ids_in(desk.hook("session-open", "new", source="startup")) == [new]
+    assert set(first) < set(told)
 
 
 def test_only_misses_within_thirty_days_count(desk: Desk, gateway: str) -> None:

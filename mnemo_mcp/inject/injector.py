@@ -78,7 +78,9 @@ class Injector:
 
     def session_open(self, call: HookCall, occasion: Occasion) -> str:
         """What a colleague would say at the door: standing decisions, preferences, states still true."""
-        standing = Candidates(tuple(self._standing(occasion)), detail={"source": call.source})
+        # what heads the list and no more: one that is muted, or there already, makes no room for the next
+        heading = self._standing(occasion)[:_MOST_AT_OPENING]
+        standing = Candidates(tuple(heading), detail={"source": call.source})
         with self._store.write() as tx:
             enter(self._store.accounts, tx, call, occasion.profile, occasion.project, occasion.now)
             return self._say(tx, call, occasion, standing, "nothing stands for this project")

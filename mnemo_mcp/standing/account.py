@@ -47,10 +47,14 @@ class Account:
         }
 
     def stats(self, profile: str, now: Instant, days: int = 30) -> dict[str, Any]:
-        """What was injected in the last `days`, what became of it, and why there was silence."""
+        """What was injected in the `days` before `now`, what became of it, and why there was silence."""
         since = instant(moment(now) - timedelta(days=days))
-        told = [each for each in self._store.accounts.injections(profile, most=-1)[::-1] if each.at >= since]
-        turns = [each for each in self._store.uses.turns(profile) if each.at >= since]
+        told = [
+            each
+            for each in self._store.accounts.injections(profile, most=-1)[::-1]
+            if since <= each.at <= now
+        ]
+        turns = [each for each in self._store.uses.turns(profile) if since <= each.at <= now]
         tokens = sum(each.tokens for each in told)
         prompts = [each for each in told if each.moment == "pre-message" and each.reason not in NO_QUESTIONS]
         sessions = {each.session for each in told}
@@ -60,7 +64,7 @@ class Account:
             each.verdict or UNKNOWN
             for session in sorted(sessions)
             for each in self._store.uses.exposures(profile, session)
-            if each.at >= since
+            if since <= each.at <= now
         )
         by_day = self._by_day(told)
         return {

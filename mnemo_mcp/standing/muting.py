@@ -1,7 +1,7 @@
 """Muting: a memory that hooks showed in vain often enough is shown no more; asked for, it is still found.
 
 What a session was opened with in vain says little about prompts that nobody has asked yet: such misses
-count for the door alone, while misses of both kinds count there.
+count for the door alone, while misses of both kinds count there, and a use for a prompt opens it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def counted(
     """What is counted for a memory after one more verdict about a time it was shown."""
     if verdict == USED:
         last = max(shown_at, tally.last_used or shown_at)
-        return replace(tally, uses=tally.uses + 1, last_used=last)
+        return replace(tally, uses=tally.uses + 1, last_used=last, door_misses=(), door_muted_at=None)
     if verdict != UNUSED:
         return tally
     since = _since((*tally.misses, *tally.door_misses, shown_at), constants)
