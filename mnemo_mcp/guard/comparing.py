@@ -6,6 +6,7 @@ something. Too little in common is a difference as well: in doubt both stay.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from mnemo_mcp.guard import ground
 from mnemo_mcp.guard.reading import Mark, Reading, read
 
 _MOST_PAIRED = 300  # values left over on a side that are still looked at one by one
+_LONGEST = 10_000  # characters; longer texts are no claims, and the same only word for word
+_SHOWN = 40  # characters
 _ORDER_REACH = 2  # tokens: an article may stand between
 _UNSAYABLE = frozenset({"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-", "progress-"})
 """Ends of lines that make another claim even where the other text says nothing about that line."""
@@ -35,6 +38,8 @@ class Difference:
 
 def differences(one: str, other: str) -> tuple[Difference, ...]:
     """Every difference that keeps the two texts from saying the same; none where they may."""
+    if len(one) > _LONGEST or len(other) > _LONGEST:
+        return () if _plain(one) == _plain(other) else (Difference("length", _head(one), _head(other)),)
     left, right = read(one), read(other)
     if bool(left.reasons) != bool(right.reasons):
         left, right = left.without_reasons(), right.without_reasons()
@@ -46,6 +51,14 @@ def differences(one: str, other: str) -> tuple[Difference, ...]:
         found += check(left, right)
     found += [Difference(*each) for each in ground.compare(left, right)]
     return tuple(dict.fromkeys(found))
+
+
+def _plain(text: str) -> list[str]:
+    return unicodedata.normalize("NFKC", text).casefold().split()
+
+
+def _head(text: str) -> str:
+    return f"{len(text)} characters, {text.strip()[:_SHOWN]}..."
 
 
 def may_be_same(one: str, other: str) -> bool:

@@ -17,6 +17,7 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "ru", "ja", "zh", "ko")
 _LATIN = LANGUAGES[:6]
 _IN_ANY_LANGUAGE = frozenset({"concept", "pole", "environment", "name", "repeat"})
 _BESIDE_FIGURES = frozenset({"unit", "multiplier", "month", "clock"})
+_UNMISTAKABLE = 5  # letters
 _SHORTEST_PREFIX, _LONGEST_PHRASE = 1, 5
 _ENOUGH_TO_TELL = 400  # words; the language of a text shows in its beginning
 
@@ -36,6 +37,8 @@ class Table:
         self._exact: dict[str, Meaning] = {}
         self._prefix: dict[str, Meaning] = {}
         self._phrases: dict[str, dict[tuple[str, ...], Meaning]] = {}
+        self._spelled: set[str] = set()
+        self._plain: set[str] = set()
         self.longest = 1
 
     def add(self, entry: str, meaning: Meaning) -> None:
@@ -46,7 +49,11 @@ class Table:
             self._prefix.setdefault(simple(entry[:-1]), meaning)
         else:
             self._exact.setdefault(parts[0], meaning)
-        self.longest = max(self.longest, len(entry))
+            if meaning.kind != "name":
+                self._spelled.add(entry.casefold())
+                self._plain.add(parts[0])
+        if len(parts) == 1:
+            self.longest = max(self.longest, len(entry))
 
     def word(self, word: str) -> Meaning | None:
         """A word as it is, else by the longest beginning that is known."""
@@ -74,8 +81,9 @@ class Table:
                 return found, length
         return None
 
-    def words(self) -> frozenset[str]:
-        return frozenset(word for word, meaning in self._exact.items() if meaning.kind != "name")
+    def share(self, words: Sequence[str]) -> float:
+        """How much of some words is of this language: half of one that is written with other accents."""
+        return sum(1.0 if word in self._spelled else 0.5 * (simple(word) in self._plain) for word in words)
 
 
 def _phrase(known: dict[tuple[str, ...], Meaning], words: tuple[str, ...]) -> Meaning | None:
@@ -114,9 +122,14 @@ def lexicon() -> Lexicon:
             table = figures[language] if kind in _BESIDE_FIGURES else general[language]
             for entry in column.split():
                 table.add(entry, meaning)
-                if language == "en" and kind in _IN_ANY_LANGUAGE:
+                if (language == "en" and kind in _IN_ANY_LANGUAGE) or _denies_anywhere(kind, entry):
                     common.add(entry, meaning)
     return Lexicon(general, figures, common)
+
+
+def _denies_anywhere(kind: str, entry: str) -> bool:
+    """Short negations are other words in other languages: `no` is "in the" in Portuguese."""
+    return kind == "negation" and len(entry) >= _UNMISTAKABLE and "_" not in entry
 
 
 def _lines() -> list[tuple[str, str, list[str]]]:
@@ -165,15 +178,10 @@ def language_of(text: str) -> str:
         return spaced_out
     words = []
     for match in _LETTERS.finditer(text):
-        words.append(simple(match[0]))
+        words.append(match[0].casefold())
         if len(words) >= _ENOUGH_TO_TELL:
             break
-    known = _words_by_language()
-    scores = [sum(word in known[language] for word in words) for language in _LATIN]
+    known = lexicon().general
+    scores = [known[language].share(words) for language in _LATIN]
     return _LATIN[scores.index(max(scores))]
 
-
-@lru_cache(maxsize=1)
-def _words_by_language() -> dict[str, frozenset[str]]:
-    known = lexicon().general
-    return {language: known[language].words() for language in _LATIN}

@@ -104,8 +104,9 @@ def _words(piece: str, initial: bool) -> list[Token]:
     if port := _PORT.fullmatch(piece):
         return [_identifier(port[1], initial), Token("number", port[2], port[2])]
     if ":" in piece and "::" not in piece and not piece.startswith(":"):
-        first, _, rest = piece.partition(":")
-        return [*_words(first, initial), Token("pause", ":", ":"), *_words(rest, False)] if rest else []
+        first, *rest = piece.split(":")
+        pause = Token("pause", ":", ":")
+        return [*_words(first, initial), *(each for part in rest if part for each in (pause, *_words(part, False)))]
     if all(part.isalpha() and not _HUMPS.search(part) for part in piece.split("-")):
         return [Token("joined", piece, simple(piece), initial)]
     return [_identifier(piece, initial)]

@@ -30,9 +30,11 @@ _DETERMINERS = frozenset(
     """the a an this that these those its our their el la los las un una lo su le les l une der die das den dem
     des ein eine einen einem einer o os as um uma il gli i 的 了""".split()
 )
+_NOON = 12 * 60 * 60  # seconds
 _RATE_REACH = 3  # tokens between a count and its "per minute"
 _CHOICE_REACH = 6  # tokens between "chose" and "over"
-_SHORTEST_PLURAL, _SHORTEST_NAME = 4, 2  # letters
+_SHORTEST_PLURAL = 4  # letters
+_SHORT_NAMES = (2, 3)  # letters
 _UNKNOWN_RUN = 3  # characters of a script without spaces that pass for one word
 _UNSPACED_LANGUAGES = frozenset({"ja", "zh", "ko"})
 _KATAKANA = re.compile("[\u30a1-\u30ff]+")
@@ -222,7 +224,7 @@ class _Reader:
     def _is_named(self, token: Token, meaning: Meaning) -> bool:
         """`IT` and `US`, and within a sentence `Go` and `Max`, are names and no function words."""
         text = token.text
-        if meaning.kind not in ("light", "bound") or len(text) < _SHORTEST_NAME or not text.isalpha():
+        if meaning.kind not in ("light", "bound") or len(text) not in _SHORT_NAMES or not text.isalpha():
             return False
         return text.isupper() or (text.istitle() and not token.initial and self._language != "de")
 
@@ -270,7 +272,7 @@ class _Reader:
         if kind == "weekday":
             self.reading.days.append(Day(text, place, weekday=int(value)))
         else:
-            self.reading.clocks.append(Clock(720 if value == "noon" else 0, text, place))
+            self.reading.clocks.append(Clock(_NOON if value == "noon" else 0, text, place))
         self._glued = False
 
     def _pole(self, place: int, value: str, text: str) -> None:
@@ -486,7 +488,7 @@ class _Reader:
                 return factor, _MONEY[token.text], after + 1, token.text
             if token.kind == "unspaced":
                 return self._unspaced_scale(factor, after)
-            if token.kind != "word":
+            if token.kind not in ("word", "identifier"):
                 break
             if token.text in _SCALES and written == "":
                 factor, written, after = factor * _SCALES[token.text], token.text, after + 1
