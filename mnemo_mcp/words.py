@@ -47,6 +47,22 @@ _FUNCTION_WORDS = """
     dalla dei della di gli nel nella non per perche piu quale sono sul tra
     """
 
+_REPLIES = """
+    y yes yep yeah ok okay k sure fine good great nice perfect cool thanks thank thx ty please continue go
+    ahead next proceed again done right correct agreed exactly lgtm hello hi hey start begin stop wait no
+    nope sounds looks look well sure help keep going carry more now
+    si sí vale claro bien bueno perfecto gracias adelante sigue siga continua continúa dale hola siguiente
+    listo correcto exacto por favor
+    oui merci bien parfait continue continuez vas-y allez suivant salut bonjour
+    ja nein danke bitte weiter gut genau passt klar hallo los super
+    sim obrigado obrigada certo continue segue próximo olá
+    sì grazie avanti va bene perfetto ciao prossimo
+    да нет спасибо хорошо дальше продолжай ладно привет
+    はい いいえ ありがとう 続けて 続けてください 次 お願いします 了解 わかりました おk
+    好 好的 是 是的 对 不 继续 請繼續 请继续 繼續 下一个 谢谢 謝謝 可以 行 嗯 你好
+    네 예 아니요 계속 계속해 다음 감사합니다 고마워 좋아 안녕
+"""
+
 
 def fold(text: str) -> str:
     """`text` in the form in which spellings meet: compatible forms, unaccented, apostrophes dropped."""
@@ -110,3 +126,6 @@ def _singular(word: str) -> str:
 
 STOP_WORDS = frozenset(words(_FUNCTION_WORDS))
 """Function words of six languages, as texts are read: they match everything and tell nothing."""
+
+ACKNOWLEDGEMENTS = frozenset(words(_REPLIES))
+"""Words of replies that only say yes, no, thanks, hello or go on, as texts are read."""

@@ -15,32 +15,12 @@ from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall.asking import W, asked_part
 from mnemo_mcp.recall.before import asks_past
 from mnemo_mcp.recall.dates import Asked, asked_time
-from mnemo_mcp.words import STOP_WORDS, is_identifier, telling, words
+from mnemo_mcp.words import ACKNOWLEDGEMENTS, STOP_WORDS, is_identifier, telling, words
 
 _HEAD, _TAIL = 2_000, 4_000  # characters: pasted logs come first, the question about them last
 _MOST_WORDS = 96
 _MOST_PARTS = 16  # quoted phrases, figures and paths of each kind
 _MOST_SENTENCES = 8  # that are looked at for the one that asks
-
-_ACKNOWLEDGEMENTS = frozenset(
-    words(
-        """
-        y yes yep yeah ok okay k sure fine good great nice perfect cool thanks thank thx ty please continue go
-        ahead next proceed again done right correct agreed exactly lgtm hello hi hey start begin stop wait no
-        nope sounds looks look well sure help keep going carry more now
-        si sí vale claro bien bueno perfecto gracias adelante sigue siga continua continúa dale hola siguiente
-        listo correcto exacto por favor
-        oui merci bien parfait continue continuez vas-y allez suivant salut bonjour
-        ja nein danke bitte weiter gut genau passt klar hallo los super
-        sim obrigado obrigada certo continue segue próximo olá
-        sì grazie avanti va bene perfetto ciao prossimo
-        да нет спасибо хорошо дальше продолжай ладно привет
-        はい いいえ ありがとう 続けて 続けてください 次 お願いします 了解 わかりました おk
-        好 好的 是 是的 对 不 继续 請繼續 请继续 繼續 下一个 谢谢 謝謝 可以 行 嗯 你好
-        네 예 아니요 계속 계속해 다음 감사합니다 고마워 좋아 안녕
-        """
-    )
-)
 
 _WORD = re.compile(r"\w")
 
@@ -206,4 +186,4 @@ def names_one_thing(word: str) -> bool:
 def _bare(text: str) -> bool:
     """Acknowledgements, single digits and signs: nothing is asked."""
     found = [word for word in words(text) if not (word.isdigit() and len(word) < 3)]
-    return all(word in _ACKNOWLEDGEMENTS or word in STOP_WORDS for word in found) or not _WORD.search(text)
+    return all(word in ACKNOWLEDGEMENTS or word in STOP_WORDS for word in found) or not _WORD.search(text)
