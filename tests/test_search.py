@@ -23,14 +23,16 @@ from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.ledger.fold import claim_body
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.truth import ledger_row
-from mnemo_mcp.memory import Claim, EntityRef, Episode, Operation, Role, instant
+from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Operation, Period, Role, instant
 from mnemo_mcp.models.encoder import Matrix, unit
 from mnemo_mcp.ranks import fuse
 from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.search.episodes import Hit, search_episodes
 from mnemo_mcp.search.projection import Projection
+from mnemo_mcp.search.recent import CHUNK_EPISODES
 from mnemo_mcp.search.relay import Relay
 from mnemo_mcp.search.rows import episode_row
+from mnemo_mcp.search.stems import stem
 from mnemo_mcp.search.tables import EPISODES, MEMORIES, literal
 from mnemo_mcp.words import words
 
@@ -79,8 +81,9 @@ class Trigrams:
 class World:
     """A store with its search tables."""
 
-    def __init__(self, home: Path, *encoders: Trigrams) -> None:
+    def __init__(self, home: Path, *encoders: Trigrams, chunk: int = CHUNK_EPISODES) -> None:
         self.home = home
+        self.chunk = chunk
         self.store = Store(home / "mnemo.db", NOW)
         self.encoders = list(encoders)
         self.folder = home / "search"
@@ -89,10 +92,12 @@ class World:
     def open(self) -> None:
         """Begin anew, as another process would."""
         dims = {each.id: each.dims for each in self.encoders}
-        self.projection = Projection(self.folder, dims, clock=later)
+        self.projection = Projection(self.folder, dims, clock=later, chunk=self.chunk)
         self.relay = Relay(self.store, self.projection, lambda: self.encoders)
 
-    def say(self, text: str, *, profile: str = "p", project: str = "", session: str = "s") -> Episode:
+    def say(
+        self, text: str, *, profile: str = "p", project: str = "", session: str = "s", at: Instant = AT
+    ) -> Episode:
         count = self.store.episodes.newest()
         episode = new_episode(
             profile,
@@ -102,7 +107,7 @@ class World:
             session=session,
             project=project,
             turn=str(count),
-            occurred_at=AT,
+            occurred_at=at,
             zone="UTC",
             recorded_at=AT,
         )
@@ -147,6 +152,7 @@ class World:
         exclude_session: str | None = None,
         limit: int = 10,
         meaning: bool = True,
+        period: Period | None = None,
     ) -> list[Hit]:
         encoder = self.encoders[0] if self.encoders and meaning else None
         return search_episodes(
@@ -157,6 +163,7 @@ class World:
             projects=projects,
             exclude_session=exclude_session,
             limit=limit,
+            period=period,
         )
 
     def answers(self) -> list[list[Hit]]:
@@ -365,6 +372,139 @@ def test_an_episode_is_found_by_what_came_before_it(world: World) -> None:
     world.level()
     assert answer.id in [hit.id for hit in world.find("observatory port", meaning=False)]
     assert len(world.find("observatory port", meaning=False)) == 2
+
+
+def test_an_episode_is_found_by_what_came_after_it(world: World) -> None:
+    answer = world.say("Somebody moved it to 8081 in spring.", session="a")
+    other = world.say("Somebody moved it to 9090 in spring.", session="b")
+    world.say("Good, then the observatory port is settled.", session="a")
+    world.level()
+    found = [hit.id for hit in world.find("observatory port", meaning=False)]
+    assert answer.id in found and other.id not in found
+
+
+def test_a_long_neighbour_drowns_nothing(world: World) -> None:
+    asked = world.say("Which harbour does the ferry leave from?", session="a")
+    world.say(f"{'ferry harbour timetable ' * 300} {'noise ' * 3000}", session="a")
+    beside = world.say("Fine, thank you.", session="a")
+    world.level()
+    found = [hit.id for hit in world.find("harbour of the ferry", meaning=False)]
+    assert found.index(asked.id) < found.index(beside.id)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("painted", "paint"), ("planning", "planned"), ("raising", "raised"), ("quickly", "quick")],
+)
+def test_forms_of_an_english_word_meet(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["utf8ing", "foo_baring", "x/y.red", "bed", "ring", "señaling", "a" * 13 + "ing", "GETTING", "日本"],
+)
+def test_other_words_are_left_as_they_are(word: str) -> None:
+    assert stem(word) == word
+
+
+def test_who_is_named_and_when_it_was_count(world: World) -> None:
+    texts = ("Ada Lamp: we repaired the turbine", "Bo Reed: we repaired the turbine")
+    march, may = "2026-03-05T10:00:00.000Z", "2026-05-05T10:00:00.000Z"
+    said = {
+        (text[:3].strip(), at): world.say(text, session=f"{text[:2]}{at}", at=at)
+        for text in texts
+        for at in (march, may)
+    }
+    world.level()
+    period = Period("2026-05-01T00:00:00.000Z", "2026-06-01T00:00:00.000Z")
+    for name, who in (("Ada", "lamp"), ("Bo", "reed")):
+        question = f"when did {who} repair the turbine"
+        first = {hit.id for hit in world.find(question, meaning=False)[:2]}
+        assert first == {said[name, march].id, said[name, may].id}
+        assert world.find(question, meaning=False, period=period)[0].id == said[name, may].id
+    late = Period("2026-02-27T00:00:00.000Z", "2026-02-28T00:00:00.000Z")  # told of some days later
+    assert world.find("lamp repair", meaning=False, period=late)[0].id == said["Ada", march].id
+
+
+def test_what_answers_comes_before_what_asks(world: World) -> None:
+    world.say("Does the glacier feed the orchard?", session="a")
+    told = world.say("The glacier feeds the orchard!", session="b")
+    world.level()
+    assert world.find("glacier orchard", meaning=False)[0].id == told.id
+
+
+def test_what_is_held_in_memory_is_what_the_tables_hold(world: World) -> None:
+    for number in range(30):
+        world.say(f"The {SUBJECTS[number % 8]} waits for number {number}.", session=f"s{number % 3}")
+        world.relay.step()
+        assert world.find("gateway")
+    held = [world.find(question, limit=30) for question in QUESTIONS]
+    world.open()
+    assert [world.find(question, limit=30) for question in QUESTIONS] == held
+
+
+# What is older than the rows held in memory
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Iterator[World]:
+    """A world of which only the newest 16 to 20 episodes are held in memory."""
+    made = World(tmp_path, Trigrams(), chunk=4)
+    yield made
+    made.store.close()
+
+
+def test_older_episodes_are_found_as_if_they_were_recent(long: World) -> None:
+    said = talk(long, 120)
+    for _ in range(30):
+        long.relay.step(7)
+        long.find("gateway")
+    long.level()
+    whole = Projection(long.folder, {}, clock=later)
+    parts, long.projection = long.projection, whole
+    exact = [[hit.id for hit in long.find(question)] for question in QUESTIONS]
+    long.projection = parts
+    assert [[hit.id for hit in long.find(question)] for question in QUESTIONS] == exact
+    assert long.find("turbine of unit 27")[0].id == said[27].id
+    assert long.find("unit 27", meaning=False)[0].id == said[27].id
+    before = long.answers()
+    shutil.rmtree(long.folder)
+    long.open()
+    long.level()
+    assert long.answers() == before
+
+
+def test_older_episodes_bring_their_neighbours(long: World) -> None:
+    long.say("Which port does the observatory listen on?", session="a")
+    answer = long.say("It is 8081, since the move.", session="a")
+    talk(long, 60)
+    long.level()
+    found = [hit.id for hit in long.find("observatory port", meaning=False)]
+    assert answer.id in found
+
+
+def test_scope_holds_among_older_episodes(long: World) -> None:
+    ours = long.say("The harbour crane is painted green.", project="atlas")
+    for number in range(230):
+        long.say("The harbour crane, the harbour crane!", profile=("p", "q")[number % 2], project="borea")
+    long.level()
+    for meaning in (True, False):
+        assert [hit.id for hit in long.find("harbour crane", projects=["atlas"], meaning=meaning)] == [
+            ours.id
+        ]
+        assert long.find("harbour crane", projects=["atlas"], exclude_session="s", meaning=meaning) == []
+
+
+def test_what_is_erased_among_older_episodes_is_gone(long: World) -> None:
+    secret = "q7" + "xv" * 5
+    said = long.say(f"The key is {secret}.", session="t")
+    talk(long, 60)
+    long.level()
+    assert long.find(secret, meaning=False)[0].id == said.id
+    long.note(said.id, Operation.ERASE)
+    long.level()
+    assert long.find(secret, meaning=False) == []
 
 
 def test_of_a_huge_episode_both_ends_are_found(world: World) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mnemo_mcp.search.field import Field, Floats, Sought, Vector
-from mnemo_mcp.search.recent import cosines
+from mnemo_mcp.search.recent import cosines, lengths
 from mnemo_mcp.search.tables import (
     any_of,
     byte_vectors,
@@ -65,15 +65,18 @@ def _beside(handle: Any, found: Mapping[str, Mapping[str, Any]], scope: str, col
 
 def _gather(found: dict[str, dict[str, Any]], batch: Any, vector: Vector | None, most: int = 0) -> None:
     """Add the rows of a batch to those `found`, with their cosines; only the `most` nearest if given."""
-    near = cosines(byte_vectors(batch, vector_column(vector[0])), vector[1]) if vector else _none(batch)
+    near = _cosines(batch, vector)
     rows = batch.select(list(_COLUMNS)).to_pylist()
     order = np.argsort(-near, kind="stable")[:most] if most else range(len(rows))
     for index in order:
         found.setdefault(rows[index]["id"], {**rows[index], "cosine": float(near[index])})
 
 
-def _none(batch: Any) -> Floats:
-    return np.full(batch.num_rows, np.nan, np.float32)
+def _cosines(batch: Any, vector: Vector | None) -> Floats:
+    if vector is None:
+        return np.full(batch.num_rows, np.nan, np.float32)
+    vectors = byte_vectors(batch, vector_column(vector[0]))
+    return cosines(vectors, lengths(vectors), vector[1])
 
 
 def _field(rows: Sequence[dict[str, Any]], sought: Sought) -> Field:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from mnemo_mcp.errors import Refused, StoreBusy, StoreDamaged, StoreError
 from mnemo_mcp.models.encoder import Matrix
+from mnemo_mcp.search.recent import CHUNK_EPISODES, Recent, first_recent
 from mnemo_mcp.search.recent import COLUMNS as RECENT_COLUMNS
-from mnemo_mcp.search.recent import Recent, first_recent
 from mnemo_mcp.search.rows import Row
 from mnemo_mcp.search.tables import (
     EPISODES,
@@ -56,18 +56,26 @@ class Projection:
     """The two tables. One thread of one process writes at a time; any number may read meanwhile.
 
     `folder` is a local one, or an address LanceDB knows (`s3://...`, `db://...`), which is handed on as it
-    is; only local folders are tested. `encoders` gives the dimensions of each encoder by its id.
+    is; only local folders are tested. `encoders` gives the dimensions of each encoder by its id. The newest
+    four to five times `chunk` episodes are held in RAM (`recent.py`).
 
     Methods raise `StoreDamaged` when a table cannot be used as it is and must be made anew, and `StoreBusy`
     or `StoreError` for other trouble.
     """
 
-    def __init__(self, folder: str | Path, encoders: Mapping[str, int], clock: Clock = system_clock) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        encoders: Mapping[str, int],
+        clock: Clock = system_clock,
+        chunk: int = CHUNK_EPISODES,
+    ) -> None:
         self._remote = "://" in str(folder)
         self._folder = Path(folder).absolute()
         self._address = str(folder) if self._remote else str(self._folder)
         self._encoders = dict(encoders)
         self._clock = clock
+        self._chunk = chunk
         self._writing = threading.Lock()
         self._opening = threading.Lock()
         self._connection: Any = None
@@ -140,7 +148,7 @@ class Projection:
                 merge = handle.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
                 merge.execute(batch, on_bad_vectors="null")
             if table == EPISODES and self._recent is not None:
-                if self._recent.first == first_recent(place):
+                if self._recent.first == first_recent(place, self._chunk):
                     self._recent.take(batch)
                 else:
                     self._recent = None  # so much has come that others are the recent ones
@@ -204,7 +212,7 @@ class Projection:
             return ask(handle)
 
     def _read_recent(self) -> Recent | None:
-        recent = Recent(first_recent(self.place(EPISODES)))
+        recent = Recent(first_recent(self.place(EPISODES), self._chunk))
 
         def ask(handle: Any) -> Recent:
             columns = [*RECENT_COLUMNS, *vector_columns(handle.schema)]

@@ -22,11 +22,13 @@ from mnemo_mcp.search.tables import byte_vectors, vector_column, vector_columns
 CHUNK_EPISODES = 4_096
 CHUNKS = 4  # 16,384 episodes and what came since the last full chunk: about 60 MB with both encoders
 _BLOCK_ROWS = 4_096  # vectors widened at once
+Bytes = npt.NDArray[np.int8]
+
 _STRINGS = ("profile", "project", "session", "speaker")
 COLUMNS = ("id", "number", "before", "words", "asks", "occurred_at", *_STRINGS)
 
 
-def first_recent(place: int, chunk: int = CHUNK_EPISODES) -> int:
+def first_recent(place: int, chunk: int) -> int:
     """The number of the first episode held while a table reflects the store up to `place`.
 
     It hangs on the place alone, so that every process holds the same ones.
@@ -50,7 +52,7 @@ class Recent:
         self._occurred = np.zeros(0, "U24")
         self._before = np.zeros(0, np.int64)
         self._after = np.zeros(0, np.int64)
-        self._vectors: dict[str, npt.NDArray[np.int8]] = {}
+        self._vectors: dict[str, tuple[Bytes, Floats]] = {}
 
     def take(self, batch: Any) -> None:
         """Hold the rows of an arrow table, in rising numbers; of one held already the vectors change."""
@@ -70,7 +72,7 @@ class Recent:
             counts = np.zeros((len(wanted), size), np.float32)
             for index, word in enumerate(wanted):
                 if posting := self._postings.get(word):
-                    counts[index, np.array(posting[0])] = np.array(posting[1])
+                    counts[index, np.frombuffer(posting[0], np.uint32)] = np.frombuffer(posting[1], np.uint16)
             places = np.full(size + 1, -1, np.int64)  # a neighbour -1 looks up the last one
             places[rows] = np.arange(len(rows))
             return Field(
@@ -88,17 +90,17 @@ class Recent:
     def _append(self, batch: Any) -> None:
         count = batch.num_rows
         start = len(self._ids)
-        lengths = np.zeros(count, np.float32)
+        held = np.zeros(count, np.float32)
         self._before = np.append(self._before, np.full(count, -1))
         self._after = np.append(self._after, np.full(count, -1))
         columns = (batch[name].to_pylist() for name in ("id", "words", "before"))
         for index, (name, words, before) in enumerate(zip(*columns, strict=True)):
             place = self._places[name] = start + index
-            lengths[index] = self._post(place, words.split(" "))
+            held[index] = self._post(place, words.split(" "))
             if (earlier := self._places.get(before)) is not None:
                 self._before[place], self._after[earlier] = earlier, place
         self._ids = np.append(self._ids, np.array(batch["id"].to_pylist(), np.object_))
-        self._lengths = np.append(self._lengths, lengths)
+        self._lengths = np.append(self._lengths, held)
         self._asks = np.append(self._asks, np.array(batch["asks"].to_pylist(), np.bool_))
         self._occurred = np.append(self._occurred, np.array(batch["occurred_at"].to_pylist(), "U24"))
         for name, codes in self._codes.items():
@@ -115,11 +117,15 @@ class Recent:
     def _set_vectors(self, batch: Any, places: Places) -> None:
         size = len(self._ids)
         for column, dims in vector_columns(batch.schema).items():
-            known = self._vectors.get(column, np.zeros((0, dims), np.int8))
-            if len(known) < size:
-                known = np.concatenate([known, np.zeros((size - len(known), dims), np.int8)])
-            known[places] = byte_vectors(batch, column)
-            self._vectors[column] = known
+            vectors, norms = self._vectors.get(
+                column, (np.zeros((0, dims), np.int8), np.zeros(0, np.float32))
+            )
+            if more := size - len(vectors):
+                vectors = np.concatenate([vectors, np.zeros((more, dims), np.int8)])
+                norms = np.concatenate([norms, np.zeros(more, np.float32)])
+            vectors[places] = byte_vectors(batch, column)
+            norms[places] = lengths(vectors[places])
+            self._vectors[column] = vectors, norms
 
     def _inside(self, scope: Scope) -> Mask:
         def having(name: str, values: Sequence[str]) -> Mask:
@@ -139,11 +145,11 @@ class Recent:
         return np.isin(self._strings["speaker"], codes)
 
     def _cosines(self, vector: Vector | None, rows: Places) -> Floats:
-        known = self._vectors.get(vector_column(vector[0])) if vector else None
-        if vector is None or known is None or known.shape[1] != len(vector[1]):
+        vectors, norms = self._vectors.get(vector_column(vector[0]), (None, None)) if vector else (None, None)
+        if vector is None or vectors is None or norms is None or vectors.shape[1] != len(vector[1]):
             return np.full(len(rows), np.nan, np.float32)
         blocks = (rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS))
-        found = [cosines(known[block], vector[1]) for block in blocks]
+        found = [cosines(vectors[block], norms[block], vector[1]) for block in blocks]
         return np.concatenate(found) if found else np.zeros(0, np.float32)
 
 
@@ -151,9 +157,12 @@ def _rows(batch: Any, places: Sequence[int]) -> Any:
     return batch.take(np.array(places, np.int64))
 
 
-def cosines(vectors: npt.NDArray[np.int8], question: Floats) -> Floats:
+def lengths(vectors: Bytes) -> Floats:
+    wide = vectors.astype(np.float32)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", wide, wide)), np.float32)
+
+
+def cosines(vectors: Bytes, norms: Floats, question: Floats) -> Floats:
     """The cosines of int8 vectors with a question of length one; NaN for rows of zeros, which are none."""
-    wide = vectors.astype(np.float32)  # int8 times int8 overflows without a word
-    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-    lengths[lengths == 0] = np.nan
-    return np.asarray(wide @ question / lengths, np.float32)
+    products = vectors.astype(np.float32) @ question  # int8 times int8 overflows without a word
+    return np.asarray(products / np.where(norms > 0, norms, np.nan), np.float32)
