@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desk import ATLAS, OFF, StillClock, ids_in, rows, whats
+from desk import ATLAS, DATA, OFF, StillClock, ids_in, rows, whats
 from openai_server import ModelServer, Reply, Request, decided, token
 from product import Product, until
 from transcripts import Transcript
@@ -771,3 +771,17 @@ def test_the_commands_tell_it(tmp_path: Path) -> None:
         assert picture.read_text("utf-8").startswith("<svg")
         assert product.json("stats", "--days", "7")["verdicts"][USED] == 1
         assert product.run("stats", "--svg", "/no/such/folder.svg").returncode == 1
+
+
+def test_the_scorer_is_measured_by_a_command(tmp_path: Path) -> None:
+    with Product(tmp_path, MNEMO_ENCODERS="off") as product:
+        found = product.json("eval", "usage", "--data", str(DATA / "usage.jsonl"))
+        assert found["judges"] == {"words": found["rows"]}
+        assert found["parts"]["aside"]["auc"] > 0.93
+        assert "AUC" in product.run("eval", "usage", "--data", str(DATA / "usage.jsonl")).stdout.decode()
+        broken = tmp_path / "broken.jsonl"
+        for line, told in (('{"id": "u1"}', "line 1: `lang` is missing"), ("{", "line 1: not valid JSON")):
+            broken.write_text(line, "utf-8")
+            done = product.run("eval", "usage", "--data", str(broken))
+            assert done.returncode == 1
+            assert told in done.stderr.decode()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mnemo_mcp.commands import evaluation_usage
 from mnemo_mcp.commands.door import Commands, Failed, Result, command, show
 
 Row = dict[str, Any]
@@ -27,6 +28,7 @@ def add(commands: Commands) -> None:
         "does not say that anybody would merge them. wrong_merges counts those it allows and should not."
     )
     guard.add_argument("--data", required=True, metavar="FILE", help="lines of JSON")
+    evaluation_usage.add(evaluations)
 
 
 def rows(file: str, check: Callable[[Row], str]) -> Iterator[Row]:
@@ -73,7 +75,13 @@ def _guard(options: argparse.Namespace) -> None:
         counts[f"{side}_merges"] += not seen
         if (side == "right") == bool(seen):
             failures.append(
-                {"id": row["id"], "failure": _FAILURES[side], "old": row["old"], "new": row["new"], "seen": seen}
+                {
+                    "id": row["id"],
+                    "failure": _FAILURES[side],
+                    "old": row["old"],
+                    "new": row["new"],
+                    "seen": seen,
+                }
             )
     show(options, {**counts, "failures": failures}, _told_guard)
 
