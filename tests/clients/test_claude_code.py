@@ -231,3 +231,27 @@ def test_after_compaction_a_memory_is_told_again(claude: ClaudeCode) -> None:
     after = claude.turn(question, session=first.session)
     assert fact in after.notes("UserPromptSubmit")[0]
     assert after.asked().count(fact) == after.asked().count(rule) == 1
+
+
+def test_slash_commands(claude: ClaudeCode) -> None:
+    recall = claude.turn("/mnemo:recall why postgres?", "Because of PostGIS.")
+    assert "Call mnemo's `recall` with this question: why postgres?" in recall.asked()
+    status = claude.turn("/mnemo:status", "It is well.")
+    assert f"data in {claude.product.data}" in status.asked()
+    why = claude.turn("/mnemo:why", "So it is.")
+    assert f"Session {why.session} (claude)" in why.asked()
+
+
+def test_private_session_is_not_remembered(claude: ClaudeCode) -> None:
+    claude.product.remember("The canteen opens at seven", project=str(claude.project))
+    first = claude.turn("/mnemo:private", "It is private now.")
+    asked = claude.turn("When does the canteen open?", session=first.session)
+    assert asked.notes("UserPromptSubmit") == [""]
+    assert claude.product.episodes(first.session) == []
+    claude.turn("/mnemo:private off", "It is open again.", session=first.session)
+    again = claude.turn("When does the canteen open?", session=first.session)
+    assert "at seven" in again.notes("UserPromptSubmit")[0]
+
+
+def test_skill_is_offered(claude: ClaudeCode) -> None:
+    assert "mnemo:memory" in claude.turn("Good evening.").asked()
