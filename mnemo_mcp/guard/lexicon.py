@@ -45,15 +45,13 @@ class Table:
         parts = tuple(simple(part) for part in entry.split("_"))
         if len(parts) > 1:
             self._phrases.setdefault(parts[0], {}).setdefault(parts, meaning)
-        elif entry.endswith("*"):
-            self._prefix.setdefault(simple(entry[:-1]), meaning)
-        else:
-            self._exact.setdefault(parts[0], meaning)
-            if meaning.kind != "name":
-                self._spelled.add(entry.casefold())
-                self._plain.add(parts[0])
-        if len(parts) == 1:
-            self.longest = max(self.longest, len(entry))
+            return
+        bare = entry.removesuffix("*")
+        (self._prefix if bare != entry else self._exact).setdefault(simple(bare), meaning)
+        self.longest = max(self.longest, len(bare))
+        if meaning.kind != "name":
+            self._spelled.add(bare.casefold())
+            self._plain.add(simple(bare))
 
     def word(self, word: str) -> Meaning | None:
         """A word as it is, else by the longest beginning that is known."""
@@ -80,6 +78,10 @@ class Table:
             if found := self._exact.get(part) or self._prefix.get(part):
                 return found, length
         return None
+
+    def spells(self, word: str) -> bool:
+        """Whether a word is written here with these very accents."""
+        return word.casefold() in self._spelled
 
     def share(self, words: Sequence[str]) -> float:
         """How much of some words is of this language: half of one that is written with other accents."""
@@ -181,7 +183,9 @@ def language_of(text: str) -> str:
         words.append(match[0].casefold())
         if len(words) >= _ENOUGH_TO_TELL:
             break
-    known = lexicon().general
-    scores = [known[language].share(words) for language in _LATIN]
+    known = lexicon()
+    scores = [
+        known.general[each].share(words) + sum(map(known.figures[each].spells, words)) for each in _LATIN
+    ]
     return _LATIN[scores.index(max(scores))]
 

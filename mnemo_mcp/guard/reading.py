@@ -678,7 +678,7 @@ class _Reader:
             written = f"{token.text} {following.text}"
             self.reading.days.append(day_of(written, place, year, month, int(following.text)))
             return after
-        if token.initial and token.folded in ("may", "march"):
+        if (token.initial and token.folded in ("may", "march")) or not self._figures.spells(token.text):
             return None
         year, after = self._year(place + 1)
         self.reading.days.append(day_of(token.text, place, year, month, None))

@@ -35,12 +35,19 @@ def stem(word: str, language: str) -> str:
     """`word` without its ending; of identifiers and short words nothing is cut."""
     if not word.isalpha():
         return word
+    if language == "en":
+        word = _one(word)
     for ending in _BY_LENGTH.get(language, ()):
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
             return word[: -len(ending)]
-    if language == "en" and word.endswith("s") and len(word) == _SHORTEST and not word.endswith("ss"):
-        return word[:-1]
     return word
+
+
+def _one(word: str) -> str:
+    """An English word without its plural s; the endings of verbs in -s go the same way."""
+    if len(word) < _SHORTEST or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > _SHORTEST else word[:-1]
 
 
 def bare_korean(word: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mnemo_mcp.errors import Refused
+from mnemo_mcp.guard import repeats
 from mnemo_mcp.ledger.fold import claim_body, without
 from mnemo_mcp.ledger.truth import ledger_row
 from mnemo_mcp.memory import (
@@ -86,7 +87,7 @@ def _next_value(proposal: Proposal, start: Instant) -> Instant | None:
 def _known(proposal: Proposal, period: Period) -> Memory | None:
     """The live memory that says the very same of the same time."""
     for memory in proposal.same:
-        alike = _content(memory.claim) == _content(proposal.claim) and memory.project == proposal.project
+        alike = memory.project == proposal.project and _says_again(proposal.claim, memory.claim)
         if alike and not _gone(memory) and _covers(memory, period, dated=proposal.valid_from is not None):
             return memory
     return None
@@ -111,9 +112,15 @@ def _gone(memory: Memory) -> bool:
     return memory.retracted or memory.erased or bool(memory.merged_into)
 
 
-def _content(claim: Claim) -> tuple[str, ...]:
-    parts = (claim.what, claim.why, claim.how, claim.who, claim.where, claim.when)
-    return (*map(same_text, parts), claim.kind)
+def _says_again(claim: Claim, known: Claim) -> bool:
+    """Whether a claim says nothing but what is known: all parts alike, and `what` in the same words."""
+    if _around(claim) != _around(known):
+        return False
+    return same_text(claim.what) == same_text(known.what) or repeats(claim.what, known.what)
+
+
+def _around(claim: Claim) -> tuple[str, ...]:
+    return (*map(same_text, (claim.why, claim.how, claim.who, claim.where, claim.when)), claim.kind)
 
 
 def _confirmed(proposal: Proposal, known: Memory) -> Admitted:

@@ -11,6 +11,7 @@ from mnemo_mcp.capture.redaction import redact
 from mnemo_mcp.errors import NotFound, Refused
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.judge.admission import Proposal, admit, forgetting
+from mnemo_mcp.judge.repeated import repeated
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.ledger.store import Store
@@ -78,7 +79,7 @@ class Writing:
             raise Refused("A correction corrects something.", "Name the wrong memory's id in `replaces`.")
         index = self._index.profile(writer.profile)
         with index.lock:
-            same = index.same(claim.what)
+            same = repeated(index, claim.what)
         with self._store.write() as tx:
             source = self._source(tx, claim, writer)
             admitted = admit(
