@@ -542,7 +542,7 @@ def test_a_vector_is_only_compared_with_those_of_its_encoder(
 
 
 def _everything(index: ProfileIndex, service: Service) -> Seen:
-    return Seen(index, np.ones(len(index), np.bool_), service.settings.recall)
+    return Seen(index, np.ones(len(index), np.bool_), service.settings.recall, 0)
 
 
 # Passages

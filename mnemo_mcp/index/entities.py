@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mnemo_mcp.index.arrays import NO_ROWS, Rows
+from mnemo_mcp.index.arrays import NO_ROWS, Floats, Rows
 from mnemo_mcp.memory import Claim, EntityRef, same_text
 
 NEWEST = 4_096
@@ -108,17 +108,39 @@ class Entities:
 
     def rows_of(self, key: str, role: str | None = None, most: int | None = NEWEST) -> Rows:
         """The newest rows that name an entity (in a role), oldest first; every row where `most` is None."""
-        number = self._numbers_of.get(key)
-        if number is None or (role is not None and role not in self._roles):
-            return NO_ROWS
-        packed = np.append(self._sealed.of(number), np.array(self._newer.get(number, ()), np.int64))
+        packed = self._packed(key)
         if role is not None:
-            packed = packed[packed & _GONE == self._roles[role]]
+            packed = packed[packed & _GONE == self._roles.get(role, _GONE)]
         rows = packed >> _ROLE_BITS
         rows = rows[np.diff(rows, prepend=-1) > 0]
-        if self._gone:
-            rows = rows[~np.isin(rows, list(self._gone))]
         return rows if most is None else rows[-most:]
+
+    def count(self, key: str) -> int:
+        """In how many roles of how many rows an entity is named, those taken out included."""
+        number = self._numbers_of.get(key)
+        return 0 if number is None else len(self._sealed.of(number)) + len(self._newer.get(number, ()))
+
+    def weighted(self, key: str, shares: Mapping[str, float], most: int = NEWEST) -> tuple[Rows, Floats]:
+        """The newest rows that name an entity, each with the largest share among its roles there."""
+        packed = self._packed(key)[-most:]
+        rows, values = packed >> _ROLE_BITS, self._table(shares)[packed & _GONE]
+        first = np.flatnonzero(np.diff(rows, prepend=-1) > 0)
+        if len(first) < len(rows):
+            rows, values = rows[first], np.maximum.reduceat(values, first)
+        return rows, values
+
+    def _table(self, shares: Mapping[str, float]) -> Floats:
+        table = np.zeros(len(self._roles) + 1, np.float32)
+        for role, number in self._roles.items():
+            table[number] = shares.get(role, min(shares.values()))
+        return table
+
+    def _packed(self, key: str) -> Packed:
+        number = self._numbers_of.get(key)
+        if number is None:
+            return NO_ROWS
+        packed = np.append(self._sealed.of(number), np.array(self._newer.get(number, ()), np.int64))
+        return packed[~np.isin(packed >> _ROLE_BITS, list(self._gone))] if self._gone else packed
 
     def entities_of(self, rows: Iterable[int]) -> list[tuple[str, ...]]:
         """Of each row, the keys of the entities it names."""

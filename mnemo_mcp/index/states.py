@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import Mask, Rows, grown
-from mnemo_mcp.memory import Instant, Memory, Period, Status
+from mnemo_mcp.memory import Instant, Kind, Memory, Period, Status
 
 _NEVER = np.iinfo(np.int64).max
 _LONG_AGO = np.iinfo(np.int64).min
@@ -35,7 +35,12 @@ _COLUMNS = {
     "changed": np.int64,
     "project": np.int32,
     "kind": np.int32,
+    "filled": np.uint8,
+    "cited": np.uint16,
 }
+
+WHY, HOW, WHO, WHERE, WHEN = (1 << place for place in range(5))
+"""Bits of what a memory says beside what."""
 
 
 @dataclass(slots=True)
@@ -62,9 +67,11 @@ class States:
 
     def __init__(self, saved: Frozen | None = None) -> None:
         kept = saved or Frozen({name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}, {}, {})
-        self._start, self._end, self._dead, self._known, self._changed, self._project, self._kind = (
-            kept.columns[name] for name in _COLUMNS
-        )
+        columns = kept.columns
+        self._start, self._end, self._dead = columns["start"], columns["end"], columns["dead"]
+        self._known, self._changed = columns["known"], columns["changed"]
+        self._project, self._kind = columns["project"], columns["kind"]
+        self._filled, self._cited = columns["filled"], columns["cited"]
         self._size = len(self._start)
         self._codes = dict(kept.codes)
         self._pieces = dict(kept.pieces)  # of rows with no period or several
@@ -79,6 +86,8 @@ class States:
         self._known[row], self._changed[row] = milliseconds(memory.known_at), milliseconds(memory.changed_at)
         self._project[row] = self._code(memory.project)
         self._kind[row] = self._code(memory.claim.kind)
+        self._filled[row] = _filled(memory)
+        self._cited[row] = min(len(memory.episodes), np.iinfo(np.uint16).max)
         self._pieces.pop(row, None)
         if len(memory.periods) != 1:
             self._pieces[row] = tuple(map(_span, memory.periods))
@@ -95,6 +104,21 @@ class States:
     def changed(self, row: int) -> int:
         """When anything was learned of a row last, in milliseconds."""
         return int(self._changed[row])
+
+    def cited(self, row: int) -> int:
+        """How many episodes support a row."""
+        return int(self._cited[row])
+
+    def says(self, row: int, part: int) -> bool:
+        """Whether a row says why, how, who, where or when (a bit each)."""
+        return bool(self._filled[row] & part)
+
+    def is_kind(self, row: int, kind: str) -> bool:
+        return int(self._kind[row]) == self._codes.get(kind)
+
+    def ended(self, row: int, at: int) -> bool:
+        """Whether a row held before an instant (milliseconds) and does not any more."""
+        return self._status(row, at) is Status.CLOSED
 
     def having(self, at: Instant, status: Status) -> Mask:
         """The rows that stand so at an instant."""
@@ -228,6 +252,19 @@ class States:
         if size > len(self._start):
             for name in _COLUMNS:
                 setattr(self, f"_{name}", grown(getattr(self, f"_{name}"), size))
+
+
+def _filled(memory: Memory) -> int:
+    claim = memory.claim
+    roles = {each.role for each in claim.entities}
+    said = {
+        WHY: claim.why,
+        HOW: claim.how or claim.kind is Kind.PROCEDURE,
+        WHO: claim.who or "who" in roles,
+        WHERE: claim.where or "where" in roles,
+        WHEN: claim.when or not memory.assumed,
+    }
+    return sum(part for part, told in said.items() if told)
 
 
 def _span(period: Period) -> tuple[int, int]:

@@ -32,6 +32,10 @@ class Successions:
         """The rows that replaced this one, and those that replaced them, each with its distance."""
         return _walk(self._after, row)
 
+    def was_replaced(self, row: int) -> bool:
+        """Whether anything replaced this row."""
+        return row in self._after
+
     def leading_to(self, rows: Mask) -> Mask:
         """`rows` and all that were replaced by one of them, along chains."""
         if not len(self._old):

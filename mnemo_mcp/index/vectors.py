@@ -70,6 +70,11 @@ class VectorMatrix:
         self._make_room(size)
         return self._there[:size]
 
+    def vectors(self, rows: Rows) -> Floats:
+        """Some rows as vectors of unit length; zeros where there is none."""
+        self._make_room(int(rows.max(initial=-1)) + 1)
+        return self._values[rows].astype(np.float32) * self._scales[rows, None]
+
     def cosine(self, row: int, other: int) -> float:
         """The cosine of two rows that both have a vector."""
         one, two = (self._values[each].astype(np.float32) for each in (row, other))

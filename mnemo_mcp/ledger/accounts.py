@@ -257,13 +257,12 @@ class Accounts:
     def standing(self, memories: Iterable[str]) -> dict[str, Standing]:
         """The standing of those memories that have one."""
         with self._database.read() as connection:
-            rows = [
-                connection.execute(
-                    "SELECT memory, keep, uses, last_used FROM standing WHERE memory = ?", (memory,)
-                ).fetchone()
-                for memory in memories
-            ]
-        return {row[0]: Standing(bool(row[1]), row[2], row[3]) for row in rows if row is not None}
+            rows = connection.execute(
+                "SELECT memory, keep, uses, last_used FROM standing"
+                " WHERE memory IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(memories)),),
+            ).fetchall()
+        return {row[0]: Standing(bool(row[1]), row[2], row[3]) for row in rows}
 
     def marked(self) -> list[dict[str, object]]:
         """What stands of every memory that was kept, used or missed."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import log2
 
 import numpy as np
 
-from mnemo_mcp.index.arrays import Floats, Mask, Rows, best
+from mnemo_mcp.index.arrays import NO_ROWS, Floats, Mask, Rows, best
 from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.index.states import milliseconds
 from mnemo_mcp.recall.asking import W
@@ -61,14 +62,14 @@ class Meaning:
 class Listed:
     """A channel's list: rows, best first, each with its score there."""
 
-    rows: tuple[int, ...] = ()
-    scores: tuple[float, ...] = ()
+    rows: Rows
+    scores: Floats
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-NONE = Listed()
+NONE = Listed(NO_ROWS, np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Seen:
     index: ProfileIndex
     allowed: Mask
     constants: Recall
+    now: int  # milliseconds
 
 
 def by_meaning(seen: Seen, meaning: Meaning | None) -> Listed:
@@ -85,16 +87,14 @@ def by_meaning(seen: Seen, meaning: Meaning | None) -> Listed:
     matrix = seen.index.matrices.get(meaning.encoder) if meaning else None
     if matrix is None or meaning is None:
         return NONE
-    return _inherited(
-        seen, lambda mask: matrix.nearest(meaning.vector, mask, seen.constants.channel_depth), least=0.0
-    )
+    return _inherited(seen, lambda mask: matrix.nearest(meaning.vector, mask, seen.constants.channel_depth))
 
 
 def by_words(seen: Seen, question: Question) -> Listed:
     """The best rows by BM25; the field that answers the W asked counts for more."""
     boosts = _BOOSTS.get(question.asks, _PLAIN) if question.asks else _PLAIN
     postings, depth = seen.index.postings, seen.constants.channel_depth
-    return _inherited(seen, lambda mask: postings.search(question.words, boosts, mask, depth), least=0.0)
+    return _inherited(seen, lambda mask: postings.search(question.words, boosts, mask, depth))
 
 
 def by_entities(seen: Seen, question: Question) -> Listed:
@@ -110,15 +110,9 @@ def by_entities(seen: Seen, question: Question) -> Listed:
 
 def _speaking_of(seen: Seen, key: str) -> tuple[Rows, Floats]:
     """The allowed rows of one entity, each with the weight of its nearest role there."""
-    held = seen.index.entities
-    weight = np.log1p(len(seen.index) / (len(held.rows_of(key)) or 1))
-    by_role = [(share, held.rows_of(key, role)) for role, share in _ROLES.items()]
-    rows = np.unique(np.concatenate([rows for _, rows in by_role]))
-    rows = rows[seen.allowed[rows]]
-    shares = np.zeros(len(rows), np.float32)
-    for share, inside in sorted(by_role, key=lambda each: each[0]):
-        shares[np.isin(rows, inside, assume_unique=True)] = share
-    return rows, np.asarray(shares * weight, np.float32)
+    rows, shares = seen.index.entities.weighted(key, _ROLES)
+    inside = seen.allowed[rows]
+    return rows[inside], shares[inside] * np.float32(np.log1p(len(seen.index) / (len(rows) or 1)))
 
 
 def by_time(seen: Seen, question: Question) -> Listed:
@@ -127,7 +121,7 @@ def by_time(seen: Seen, question: Question) -> Listed:
         return NONE
     period = question.time.period
     start = milliseconds(period.start)
-    end = milliseconds(period.end) if period.end else start + _DAY
+    end = milliseconds(period.end) if period.end else seen.now
     rows, began = seen.index.states.beginning_near(start, end, _FAR_DAYS * _DAY, seen.allowed)
     away = np.maximum(np.maximum(start - began, began - end), 0) / _DAY
     return _best(seen, rows, np.exp(-(away**2) / (2 * _NEAR_DAYS**2)).astype(np.float32))
@@ -141,7 +135,7 @@ def by_connections(seen: Seen, lists: Iterable[Listed]) -> Listed:
     """
     front: dict[int, float] = {}
     for each in lists:
-        for place, row in enumerate(each.rows[:_SEEDS]):
+        for place, row in enumerate(each.rows[:_SEEDS].tolist()):
             front[row] = max(front.get(row, 0.0), 1.0 / (1 + place))
     seeds = frozenset(front)
     reached: dict[int, float] = {}
@@ -172,11 +166,11 @@ def _neighbours(index: ProfileIndex, row: int) -> dict[int, float]:
     others, weights = index.links.neighbours(row)
     found = dict(zip(others.tolist(), weights.tolist(), strict=True))
     for key in index.entities.entities_of([row])[0]:
-        rows = index.entities.rows_of(key)
-        if 1 < len(rows) <= _TELLING_ENTITY:
-            for other in rows.tolist():
+        if 1 < (size := index.entities.count(key)) <= _TELLING_ENTITY:
+            weight = 1.0 / log2(1 + size)
+            for other in index.entities.rows_of(key).tolist():
                 if other != row:
-                    found[other] = max(found.get(other, 0.0), 1.0 / np.log2(1 + len(rows)))
+                    found[other] = max(found.get(other, 0.0), weight)
     return found
 
 
@@ -184,19 +178,20 @@ def by_scope(seen: Seen, project: str, lists: Iterable[Listed]) -> Listed:
     """Those that other channels found and that belong to the very project asked in, not to all of them."""
     if not project:
         return NONE
-    found = dict.fromkeys(row for each in lists for row in each.rows)
-    own = seen.index.states.in_project(project)
-    return _cut(seen, {row: 1.0 for row in found if own[row]})
+    found = np.unique(np.concatenate([NO_ROWS, *(each.rows for each in lists)]))
+    own = found[seen.index.states.in_project(project)[found]]
+    return _best(seen, own, np.ones(len(own), np.float32))
 
 
-def _inherited(seen: Seen, search: Callable[[Mask], tuple[Rows, Floats]], least: float) -> Listed:
+def _inherited(seen: Seen, search: Callable[[Mask], tuple[Rows, Floats]]) -> Listed:
     """A search whose finds include what replaced a found row: both answer one question."""
     successions = seen.index.successions()
     rows, scores = search(successions.leading_to(seen.allowed))
+    rows, scores = rows[scores > 0], scores[scores > 0]
+    if not any(map(successions.was_replaced, rows.tolist())):
+        return Listed(rows, scores)
     best: dict[int, float] = {}
     for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
-        if score <= least:
-            continue
         if seen.allowed[row]:
             best[row] = max(best.get(row, 0.0), score)
         for heir, steps in successions.heirs(row):
@@ -206,13 +201,11 @@ def _inherited(seen: Seen, search: Callable[[Mask], tuple[Rows, Floats]], least:
 
 
 def _cut(seen: Seen, scores: Mapping[int, float]) -> Listed:
-    """The best of a channel; ties by id, at the cut too: in which order memories came makes no difference."""
-    name, depth = seen.index.id, seen.constants.channel_depth
-    best = sorted(scores.items(), key=lambda item: (-item[1], name(item[0])))[:depth]
-    return Listed(tuple(row for row, _ in best), tuple(score for _, score in best))
+    rows = np.fromiter(scores.keys(), np.int64, len(scores))
+    return _best(seen, rows, np.fromiter(scores.values(), np.float32, len(scores)))
 
 
 def _best(seen: Seen, rows: Rows, scores: Floats) -> Listed:
-    """As `_cut`, for many rows at once."""
+    """The best of a channel; ties by id, at the cut too: in which order memories came makes no difference."""
     places = best(scores, seen.index.ids.of(rows), seen.constants.channel_depth)
-    return Listed(tuple(rows[places].tolist()), tuple(scores[places].tolist()))
+    return Listed(rows[places], scores[places])

@@ -37,7 +37,7 @@ class Explanation:
 
 def _tier(name: str, ranked: Ranked) -> dict[str, Any]:
     channels = {
-        str(channel): {"weight": round(ranked.weights[channel], 3), "found": size}
-        for channel, size in ranked.sizes.items()
+        str(channel): {"weight": round(ranked.weights[channel], 3), "found": len(listed)}
+        for channel, listed in ranked.lists.items()
     }
     return {"status": name, "channels": channels}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mnemo_mcp.index.profile import ProfileIndex
-from mnemo_mcp.memory import Instant, Kind, Status
+from mnemo_mcp.index.states import States
+from mnemo_mcp.memory import Kind
 from mnemo_mcp.recall.candidates import Candidates
 from mnemo_mcp.recall.likeness import Likeness
 from mnemo_mcp.settings import Recall
@@ -21,22 +21,25 @@ def fresher_first(
     candidates: Candidates,
     likeness: Likeness,
     scores: Mapping[int, float],
-    now: Instant,
+    now: int,
     constants: Recall,
 ) -> tuple[list[int], dict[int, int]]:
     """Rows with newer look-alikes moved up, and for each older one the row that may have outdated it.
 
-    `scores` are the rows with their scores, best first.
+    `scores` are the rows with their scores, best first; `now` is in milliseconds.
     """
     rows = list(scores)
     top, rest = rows[:_LOOKED_AT], rows[_LOOKED_AT:]
+    states = candidates.index.states
+    age = {row: (states.start(row), states.known(row)) for row in top}
 
     def outdates(newer: int, older: int) -> bool:
         return (
-            _newer(candidates, newer, older)
+            age[newer] > age[older]
             and scores[newer] >= constants.alike_score * scores[older]
+            and likeness.of_one_thing(newer, older)
             and _answers_as_well(candidates, likeness, newer, older, constants)
-            and _may_change(candidates.index, newer, older, now)
+            and _may_change(states, newer, older, now)
         )
 
     for place in range(1, len(top)):
@@ -52,31 +55,16 @@ def fresher_first(
     return top + rest, outdated
 
 
-def _newer(candidates: Candidates, one: int, other: int) -> bool:
-    states = candidates.index.states
-    return (states.start(one), states.known(one)) > (states.start(other), states.known(other))
-
-
-def _may_change(index: ProfileIndex, newer: int, older: int, now: Instant) -> bool:
+def _may_change(states: States, newer: int, older: int, now: int) -> bool:
     """An event changes nothing by itself, and what is known to have ended needs no guess at its end."""
-    return (
-        index.memory(newer).claim.kind is not Kind.EVENT
-        and index.memory(older).status(now) is not Status.CLOSED
-    )
+    return not states.is_kind(newer, Kind.EVENT) and not states.ended(older, now)
 
 
 def _answers_as_well(
     candidates: Candidates, likeness: Likeness, newer: int, older: int, constants: Recall
 ) -> bool:
-    """The newer one speaks to the question no less than the older one, and they are alike in themselves."""
+    """The newer one speaks to the question no less than the older one."""
     if candidates.coverage(newer) < candidates.coverage(older):
         return False
-    one, other = candidates.cosine(newer), candidates.cosine(older)
-    if (
-        likeness.by_meaning(newer, older)
-        and one is not None
-        and other is not None
-        and other - one > constants.alike_behind
-    ):
-        return False
-    return likeness.of_one_thing(newer, older)
+    one, other = candidates.cosine(newer) or 0.0, candidates.cosine(older) or 0.0
+    return not (likeness.by_meaning(newer, older) and other - one > constants.alike_behind)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import fsum
+from collections.abc import Callable, Mapping
 
+import numpy as np
+
+from mnemo_mcp.index.arrays import NO_ROWS, Floats, Keys, Rows
 from mnemo_mcp.recall.channels import Channel, Listed
 from mnemo_mcp.settings import Recall
 
@@ -13,31 +15,35 @@ Weights = Mapping[Channel, float]
 
 
 def fuse(
-    lists: Lists, weights: Weights, name: Callable[[int], str], constants: Recall
-) -> list[tuple[int, float]]:
-    """Rows with the sum of weight x vote over the channels that hold them; best first, ties by `name` (id).
+    lists: Lists, weights: Weights, ties: Callable[[Rows], Keys], constants: Recall
+) -> tuple[Rows, Floats]:
+    """Rows with the sum of weight x vote over the channels that hold them; best first, ties by id.
 
     A vote lies in 0..1. By ranks it is (k + 1) / (k + rank), after weighted reciprocal rank fusion; by scores
-    it is the row's share of what lies between the list's last score and its first. Both were measured
-    (`bench/quality.py`, docs/recall.md). An empty list and a weight of 0 make no difference to the order.
+    it is the row's share of what lies between the list's last score and its first, but a time is near or far
+    in itself. Both were measured (`bench/quality.py`, docs/recall.md). An empty list and a weight of 0 make
+    no difference to the order.
     """
-    by_row: dict[int, list[float]] = {}
-    for channel, listed in lists.items():
-        weight = weights[channel]
-        if weight > 0:
-            for row, vote in zip(listed.rows, votes(channel, listed, constants), strict=True):
-                by_row.setdefault(row, []).append(weight * vote)
-    fused = [(row, fsum(parts)) for row, parts in by_row.items()]
-    return sorted(fused, key=lambda item: (-item[1], name(item[0])))
+    heard = [(channel, listed) for channel, listed in lists.items() if len(listed) and weights[channel] > 0]
+    if not heard:
+        return NO_ROWS, np.zeros(0, np.float32)
+    rows, places = np.unique(np.concatenate([listed.rows for _, listed in heard]), return_inverse=True)
+    said = [weights[channel] * votes(channel, listed, constants) for channel, listed in heard]
+    # sums of votes in one order whatever the order of lists; what is left of rounding must not decide
+    sums = np.round(np.bincount(places, np.concatenate(said)), 6).astype(np.float32)
+    order = np.lexsort((ties(rows), -sums))
+    return rows[order], sums[order]
 
 
-def votes(channel: Channel, listed: Listed, constants: Recall) -> Sequence[float]:
+def votes(channel: Channel, listed: Listed, constants: Recall) -> Floats:
     """How strongly a channel speaks for each row of its list, 0..1."""
-    if constants.votes_by == "ranks" or not listed.scores:
+    if constants.votes_by == "ranks":
         k = constants.rank_constant
-        return [(k + 1) / (k + rank) for rank in range(1, len(listed) + 1)]
+        return np.asarray((k + 1) / (k + 1 + np.arange(len(listed))), np.float32)
+    if channel is Channel.TIME:
+        return listed.scores
     top = listed.scores[0]
     # Cosines have no zero of their own: where a full list ends, nothing is meant any more.
-    low = listed.scores[-1] if channel is Channel.MEANING and len(listed) >= constants.channel_depth else 0.0
-    spread = (top - low) or 1.0
-    return [(score - low) / spread for score in listed.scores]
+    full = channel is Channel.MEANING and len(listed) >= constants.channel_depth
+    low = listed.scores[-1] if full else np.float32(0)
+    return np.asarray((listed.scores - low) / ((top - low) or np.float32(1)), np.float32)

@@ -1,6 +1,10 @@
-"""Likeness of two memories: whether they may tell of the same thing, or tell the same."""
+"""Likeness of memories among themselves: whether two may tell of the same thing, or tell the same."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.recall.channels import Meaning
@@ -10,10 +14,18 @@ from mnemo_mcp.settings import Recall
 class Likeness:
     """By the cosine of two rows where both have a vector, else by the words they share."""
 
-    def __init__(self, index: ProfileIndex, meaning: Meaning | None, constants: Recall) -> None:
+    def __init__(
+        self, index: ProfileIndex, meaning: Meaning | None, rows: Sequence[int], constants: Recall
+    ) -> None:
+        """`rows` are those that will be compared."""
         self._index = index
-        self._matrix = index.matrices.get(meaning.encoder) if meaning else None
         self._constants = constants
+        self._place = {row: place for place, row in enumerate(rows)}
+        matrix = index.matrices.get(meaning.encoder) if meaning else None
+        self._there = [matrix is not None and matrix.has(row) for row in rows]
+        vectors = matrix.vectors(np.array(rows, np.int64)) if matrix else np.zeros((len(rows), 1), np.float32)
+        self._cosine: list[list[float]] = (vectors @ vectors.T).tolist()
+        self._all_there = all(self._there)
 
     def of_one_thing(self, one: int, other: int) -> bool:
         """Alike enough to be two values of one thing."""
@@ -26,13 +38,20 @@ class Likeness:
         words, others = (sorted(self._index.words_of(row)) for row in (one, other))
         return words == others
 
+    def any_repeats(self) -> bool:
+        """Whether any two of the rows may say the same: where all have vectors, one look tells."""
+        least = self._constants.repeat_meaning
+        return not self._all_there or any(
+            value >= least for place, line in enumerate(self._cosine) for value in line[:place]
+        )
+
     def by_meaning(self, one: int, other: int) -> bool:
-        """Whether vectors can be compared."""
-        return self._matrix is not None and self._matrix.has(one) and self._matrix.has(other)
+        """Whether the vectors of two rows can be compared."""
+        return self._there[self._place[one]] and self._there[self._place[other]]
 
     def _least(self, one: int, other: int, cosine: float, words: float) -> bool:
-        if self._matrix is not None and self.by_meaning(one, other):
-            return self._matrix.cosine(one, other) >= cosine
+        if self.by_meaning(one, other):
+            return self._cosine[self._place[one]][self._place[other]] >= cosine
         return self._shared(one, other) >= words
 
     def _shared(self, one: int, other: int) -> float:

@@ -6,9 +6,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mnemo_mcp.errors import MnemoError
-from mnemo_mcp.index.arrays import Mask
+from mnemo_mcp.index.arrays import NO_ROWS, Mask
 from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.index.states import milliseconds
 from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall import channels
 from mnemo_mcp.recall.candidates import Candidates
@@ -30,9 +33,14 @@ class Ranked:
     """A list with the account of how it came about."""
 
     placed: tuple[Placed, ...] = ()
+    lists: Mapping[Channel, Listed] = field(default_factory=dict)
     weights: Mapping[Channel, float] = field(default_factory=dict)
-    sizes: Mapping[Channel, int] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
+
+    def ranks(self, row: int) -> dict[str, int]:
+        """Where a row stands in the channels that hold it."""
+        places = {str(name): np.flatnonzero(each.rows == row) for name, each in self.lists.items()}
+        return {name: int(found[0]) + 1 for name, found in places.items() if len(found)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +58,15 @@ class Ranking:
 
     def of(self, index: ProfileIndex, allowed: Mask, most: int) -> Ranked:
         """At most `most` of the allowed rows that are relevant to the question, best first."""
-        lists, failed = self._lists(Seen(index, allowed, self.constants))
-        named = [row for each in lists.values() for row in each.rows]
+        lists, failed = self._lists(Seen(index, allowed, self.constants, milliseconds(self.now)))
+        named = np.unique(np.concatenate([NO_ROWS, *(each.rows for each in lists.values())]))
         candidates = Candidates(index, self.question, self.meaning, named, self.constants.words_share)
         weights = self._weights(lists, candidates)
-        fused = fuse(lists, weights, index.id, self.constants)
+        fused = fuse(lists, weights, index.ids.of, self.constants)
         found = worthy(candidates, fused, lists, self.floor, self.constants, most)
-        likeness = Likeness(index, self.meaning, self.constants)
+        likeness = Likeness(index, self.meaning, [each.row for each in found], self.constants)
         placed = ordered(found, candidates, likeness, self.standings, self.now, self.constants)
-        return Ranked(tuple(placed), weights, {name: len(each) for name, each in lists.items()}, failed)
+        return Ranked(tuple(placed), lists, weights, failed)
 
     def _lists(self, seen: Seen) -> tuple[dict[Channel, Listed], tuple[str, ...]]:
         """Every channel's list; one that fails, or that there is no time left for, is empty and named."""
@@ -101,10 +109,9 @@ class Ranking:
 
         Where the very identifier asked for is found, they lead.
         """
-        if not listed.rows:
+        if not len(listed):
             return 0.0
         given = self.constants.weights
-        if any(candidates.index.postings.frequency(word) for word in self.question.identifiers):
+        if candidates.known_identifier:
             return given.identifier
-        best = max(candidates.coverage(row) for row in listed.rows)
-        return given.words_covering * best**3
+        return given.words_covering * candidates.most_covered(listed.rows) ** 3

@@ -253,7 +253,7 @@ def _recalled(placed: Placed, index: ProfileIndex, tier: _Tier, ask: Ask) -> Rec
         tier.statuses[0] if len(tier.statuses) == 1 else memory.status(ask.at),
         placed.score,
         placed.sure,
-        placed.ranks,
+        tier.ranked.ranks(placed.row),
         "" if placed.outdated_by is None else index.id(placed.outdated_by),
         placed.reasons,
         tuple(index.id(row) for row in placed.repeats),

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from heapq import nlargest
 
-from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.recall.candidates import Candidates
 from mnemo_mcp.recall.question import names_one_thing
 from mnemo_mcp.settings import Floor, Recall
@@ -54,12 +53,6 @@ class Evidence:
             return False
         return (self.identifier and self.rare) or self._said(floor) or self._meant(floor)
 
-    def worth_an_answer(self, floor: Floor) -> bool:
-        """Enough to be named when somebody asks."""
-        if self.identifier or self.coverage >= floor.words_asked:
-            return True
-        return self._near(floor.meaning_asked)
-
     def _said(self, floor: Floor) -> bool:
         """It holds the question's words: all that are known here, or a name, or several of which one is rare.
 
@@ -99,37 +92,31 @@ def survey(candidates: Candidates, floor: Floor, constants: Recall) -> Field:
     """
     level = floor.unrelated if candidates.with_vectors else 0.0
     rank = constants.field_rank
-    found = nlargest(rank, [*candidates.speaking.values(), *([level] * rank)])
+    found = nlargest(rank, [*candidates.speaking.tolist(), *([level] * rank)])
     return Field(found[0], found[-1])
 
 
-def weigh(candidates: Candidates, row: int, field: Field) -> list[Evidence]:
-    """The evidence for a row, and for each that it replaced: what speaks for those speaks for it."""
-    here = candidates.speaking[row]
-    return [_weigh(candidates, each, here, field) for each in candidates.lineage(row)]
+def sure(candidates: Candidates, row: int, field: Field, floor: Floor) -> bool:
+    """Whether enough speaks for a row, or for one that it replaced, to show it unasked."""
+    here = candidates.speaks_for(row)
+    return any(_weigh(candidates, each, here, field).sure(floor) for each in candidates.lineage(row))
 
 
 def _weigh(candidates: Candidates, row: int, here: float, field: Field) -> Evidence:
-    index, question = candidates.index, candidates.question
     matched = candidates.matched(row)
     coverage = candidates.coverage(row)
     return Evidence(
         cosine=candidates.cosine(row),
         coverage=coverage,
         of_known=coverage / (candidates.known_share or 1.0),
-        matched=_wholes(matched),
-        identifier=any(word in question.identifiers for word in matched),
+        matched=matched.count,
+        identifier=matched.identifier,
         other_identifier=_holds_another(candidates, row),
-        name=any(index.is_name(word) for word in matched),
-        rare=any(_rare(index, word) for word in matched),
+        name=matched.name,
+        rare=matched.rare,
         behind=field.best - here,
         stands_out=here - (field.best + field.others) / 2,
     )
-
-
-def _wholes(matched: list[str]) -> int:
-    """How many words, the parts of a compound not counted beside it."""
-    return sum(not any(word in other and word != other for other in matched) for word in matched)
 
 
 def _holds_another(candidates: Candidates, row: int) -> bool:
@@ -140,7 +127,3 @@ def _holds_another(candidates: Candidates, row: int) -> bool:
         return False
     held = candidates.index.words_of(row)
     return any(_DIGITS.sub("0", word) in shapes for word in held if names_one_thing(word))
-
-
-def _rare(index: ProfileIndex, word: str) -> bool:
-    return index.postings.frequency(word) <= max(2, len(index) // 30)
