@@ -217,7 +217,43 @@ CREATE TABLE endpoints (
     manners TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 """
-_VERDICTS = ""
+# What the judge said of a candidate and one neighbour ("" for the candidate by itself), and the ledger rows that
+# came of it. `candidate`, `guard` and `reason` hold texts that can be erased; they are blanked with them.
+_VERDICTS = """
+CREATE TABLE verdicts (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    key TEXT NOT NULL,
+    memory TEXT NOT NULL,
+    neighbour TEXT NOT NULL,
+    relation TEXT NOT NULL,
+    shares TEXT NOT NULL,
+    judge TEXT NOT NULL,
+    guard TEXT NOT NULL,
+    done TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    rows TEXT NOT NULL,
+    candidate TEXT NOT NULL,
+    at TEXT NOT NULL,
+    undone_at TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX verdicts_by_memory ON verdicts (memory) WHERE memory <> '';
+CREATE INDEX verdicts_by_neighbour ON verdicts (neighbour) WHERE neighbour <> '';
+CREATE TABLE verdict_sources (
+    episode TEXT NOT NULL,
+    verdict INTEGER NOT NULL,
+    PRIMARY KEY (episode, verdict)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE consolidations (
+    profile TEXT NOT NULL,
+    pass TEXT NOT NULL,
+    reached INTEGER NOT NULL,
+    goal INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (profile, pass)
+) STRICT, WITHOUT ROWID;
+"""
 # What became of each memory shown, and how turns were answered. `evidence` and `acts` hold words of texts
 # that can be erased; they are blanked with them.
 _USAGE = """
