@@ -14,6 +14,7 @@ from pathlib import Path
 from mnemo_mcp import settings as configuration
 from mnemo_mcp.capture.payload import HookCall
 from mnemo_mcp.errors import Refused, SettingsError
+from mnemo_mcp.ledger.private import PrivateSessions
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant
 
@@ -30,6 +31,7 @@ class Privacy:
 
     def __init__(self, settings: configuration.Settings, store: Store) -> None:
         self._home, self._store = settings.home, store
+        self._sessions = PrivateSessions(store.database)
         self._exclude = settings.exclude
         self._read = self._stamp()
 
@@ -40,13 +42,13 @@ class Privacy:
             if declared:
                 self._declare(profile, call.session, None if declared["end"] else at)
                 return True
-        return self.excludes(call.cwd) or self.is_private(profile, call.session)
+        return self.excludes(call.cwd) or self._sessions.has(profile, call.session)
 
     def check(self, folders: Iterable[str], profile: str, session: str) -> None:
         """Raise `Refused` where nothing is to be remembered: in one of `folders`, or in this session."""
         if any(map(self.excludes, folders)):
             raise Refused("This project is excluded from memory, so nothing is stored here.")
-        if session and self.is_private(profile, session):
+        if session and self._sessions.has(profile, session):
             raise Refused("This session is private, so nothing of it is stored.")
 
     def excludes(self, folder: str) -> bool:
@@ -59,26 +61,12 @@ class Privacy:
         names = [str(place) for place in places]
         return any(pattern.fullmatch(name) for pattern in self._patterns() for name in names)
 
-    def is_private(self, profile: str, session: str) -> bool:
-        with self._store.database.read() as connection:
-            return bool(
-                connection.execute(
-                    "SELECT 1 FROM private_sessions WHERE profile = ? AND session = ?", (profile, session)
-                ).fetchone()
-            )
-
     def _declare(self, profile: str, session: str, since: Instant | None) -> None:
         with self._store.write() as tx:
             if since is None:
-                tx.execute(
-                    "DELETE FROM private_sessions WHERE profile = ? AND session = ?", (profile, session)
-                )
+                self._sessions.remove(tx, profile, session)
             else:
-                tx.execute(
-                    "INSERT INTO private_sessions (profile, session, since) VALUES (?,?,?)"
-                    " ON CONFLICT DO NOTHING",
-                    (profile, session, since),
-                )
+                self._sessions.add(tx, profile, session, since)
 
     def _patterns(self) -> list[re.Pattern[str]]:
         stamp = self._stamp()
