@@ -84,6 +84,7 @@ class Service:
         self.tasks = Tasks(self.store, self.models, clock)
         judges = self.models.decider
         self._judging = Judging(self.store, self.index, self.encoders, settings.usage, clock, judges)
+        self.tasks.serve("usage", self._judging.judge)
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
@@ -291,11 +292,7 @@ class Service:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
             note_turn(self.store, tx, call, arrival, turn)
         if not self._background:
-            self.judge_usage()
-
-    def judge_usage(self) -> bool:
-        """Judge what was shown for the turns of one session; False where none waits."""
-        return self.tasks.run("usage", self._judging.judge)
+            self.tasks.run("usage", self._judging.judge)
 
     # Around them
 

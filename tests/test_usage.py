@@ -289,7 +289,7 @@ def test_what_was_told_at_the_door_is_missed_when_the_session_ends(desk: Desk) -
     desk.turn("s-1", IN_VAIN, "Sort the imports of the parser module")
     assert desk.verdicts() == [""]
     desk.hook("session-end", reason="other")
-    desk.service.judge_usage()
+    desk.service.tasks.work_off()
     assert desk.verdicts() == [UNUSED]
     assert len(tally(desk, told).door_misses) == 1
     desk.hook("session-open", "s-2", source="startup")
@@ -339,7 +339,7 @@ def test_what_is_missed_at_the_door_still_answers_a_prompt(desk: Desk) -> None:
         assert ids_in(desk.hook("session-open", session, source="startup")) == [told]
         desk.turn(session, IN_VAIN, "Sort the imports of the parser module")
         desk.hook("session-end", session, reason="other")
-        desk.service.judge_usage()
+        desk.service.tasks.work_off()
     assert desk.hook("session-open", "after", source="startup") == ""
     assert desk.muted() == set()
     assert desk.ask("after") == [told]
@@ -359,7 +359,7 @@ def test_who_is_muted_at_the_door_makes_no_room_for_another(desk: Desk) -> None:
         desk.hook("session-open", session, source="startup")
         desk.turn(session, IN_VAIN, "Sort the imports of the parser module")
         desk.hook("session-end", session, reason="other")
-        desk.service.judge_usage()
+        desk.service.tasks.work_off()
     assert desk.hook("session-open", "after", source="startup") == ""
     new = desk.service.remember("The east pier is closed", kind="decision").id
     assert ids_in(desk.hook("session-open", "new", source="startup")) == [new]
@@ -451,7 +451,7 @@ def test_parallel_sessions_are_each_judged_by_their_own_turns(desk: Desk, gatewa
         each.start()
     for each in threads:
         each.join(30)
-    while desk.service.judge_usage():
+    while desk.service.tasks.work_off():
         pass
     assert [desk.verdicts(session) for session in answers] == [[USED], [UNUSED], [USED], [UNUSED]]
     assert len(tally(desk, gateway).misses) == 2
@@ -465,8 +465,8 @@ def test_a_restart_between_the_end_of_a_turn_and_its_judgement(tmp_path: Path) -
     desk.close()
     desk.open()
     assert desk.service.status()["queue"]["usage"] == 1
-    assert desk.service.judge_usage()
-    assert not desk.service.judge_usage()
+    assert desk.service.tasks.work_off()
+    assert not desk.service.tasks.work_off()
     assert desk.verdicts() == [USED]
     assert tally(desk, gateway).uses == 1
     desk.close()
@@ -490,7 +490,7 @@ def test_erasing_the_answer_takes_what_was_found_in_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path, background=True)
     desk.service.remember("The vault of Zyxel is opened with the amber quokka badge")
     desk.turn("s-1", "Take the amber quokka badge to open the vault.", "How is the vault of Zyxel opened?")
-    desk.service.judge_usage()
+    desk.service.tasks.work_off()
     assert desk.shown()[0].evidence
     (turn,) = desk.service.store.uses.turns("personal")
     desk.service.forget(turn.answer, "erase")
@@ -498,7 +498,7 @@ def test_erasing_the_answer_takes_what_was_found_in_it(tmp_path: Path) -> None:
     desk.turn("s-2", "Take the amber quokka badge to open the vault.", "How is the vault of Zyxel opened?")
     turn = desk.service.store.uses.turns("personal")[-1]
     desk.service.forget(turn.answer, "erase")
-    desk.service.judge_usage()
+    desk.service.tasks.work_off()
     assert desk.verdicts("s-2") == [""]
     desk.close()
 
@@ -571,7 +571,7 @@ def test_a_model_that_hangs_is_in_nobodys_way(tmp_path: Path) -> None:
         desk.service.remember(GATEWAY)
         began = time.monotonic()
         desk.turn("s-1", IN_VAIN)
-        judging = threading.Thread(target=desk.service.judge_usage)
+        judging = threading.Thread(target=desk.service.tasks.work_off)
         judging.start()
         until(lambda: bool(server.asked("/decisions")))
         assert desk.ask("s-2")
@@ -594,7 +594,7 @@ def test_a_model_that_is_down_is_asked_again_later(tmp_path: Path) -> None:
             request, {each["name"]: 0.01 for each in request.body["questions"]}
         )
         desk.clock.pass_days(1)
-        while desk.service.judge_usage():
+        while desk.service.tasks.work_off():
             pass
         assert desk.verdicts() == [UNUSED]
         desk.close()

@@ -14,10 +14,10 @@ def add(evaluations: Commands) -> None:
     """Enter the command among those that evaluate."""
     usage = command(evaluations, "usage", _usage, "turns with a memory that was used in them or was not")
     usage.description = (
-        "Judges labelled turns with the encoders of the settings. FILE has one JSON object a line with `id`, "
-        "`lang`, `memory`, `prompt`, `answer`, `used` and, where it is no fact, `kind`. A third of the rows, by "
-        "their ids, is kept aside from tuning. Printed are the area under the curve, the expected calibration "
-        "error, and which verdict fell how often."
+        "Judges labelled turns with the encoders of the settings. FILE has one JSON object a line with "
+        "`id`, `lang`, `memory`, `prompt`, `answer`, `used` and, where it is no fact, `kind`. A third of the "
+        "rows, by their ids, is kept aside from tuning. Printed are the area under the curve, the expected "
+        "calibration error, and which verdict fell how often."
     )
     usage.add_argument("--data", required=True, metavar="FILE", help="lines of JSON")
 

@@ -17,7 +17,7 @@ _BUSY_PAUSE, _IDLE_PAUSE = 0.02, 0.5  # seconds between rounds
 
 
 class Worker:
-    """Takes in the inbox, embeds, feeds the search tables, judges use, and tidies up now and then."""
+    """Takes in the inbox, embeds, feeds the search tables, and compacts them now and then."""
 
     def __init__(
         self, resident: Resident, settings: Settings, grounded: Callable[[], bool], lost: Callable[[], None]
@@ -58,9 +58,8 @@ class Worker:
         embedded = service.upkeep.embed(16)
         service.index.tidy()
         carried = service.upkeep.relay()
-        judged = service.judge_usage()
         if carried or time.monotonic() - self._maintained > self._pause:
             service.tasks.maintain()
             service.upkeep.maintain()  # also long after the last change: old versions go when they are old
             self._maintained = time.monotonic()
-        return busy or bool(embedded or carried or judged)
+        return busy or bool(embedded or carried)
