@@ -55,6 +55,7 @@ class Upkeep:
         self._relay: Relay | None = None
         self._level: tuple[object, ...] | None = None  # what the tables reflected when last all was carried
         self._embedding_now: dict[str, threading.Lock] = {}
+        self._restoring = False  # vectors that serve are still being given
         self._unembedded: dict[str, str] = {}  # why an encoder gave no vectors last time
         self._opening = threading.RLock()
         self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
@@ -81,6 +82,7 @@ class Upkeep:
         serving = self._encoders.serving()
         coming = [encoder for encoder in self._encoders.ready_encoders() if encoder not in serving]
         given = sum(self._embed(encoder, most) for encoder in serving)
+        self._restoring = given > 0
         return given or sum(self._embed(encoder, most) for encoder in coming)
 
     def _embed(self, encoder: Encoder, most: int, patience: float = -1) -> int:
@@ -117,6 +119,7 @@ class Upkeep:
             self._told = problem
             if not carried and not problem:
                 self._level = reached
+            if not carried:
                 self._settle()
             return carried
 
@@ -126,13 +129,23 @@ class Upkeep:
         if not encoders.ready:
             return
         self._index.catch_up()
-        if encoders.moving and encoders.whole and not self._lacking(encoders.coming):
+        coming, relay = encoders.coming, self._relay
+        complete = relay is not None and relay.has_all(coming) and not self._lacking(coming)
+        if encoders.moving and encoders.whole and complete:
             encoders.arrive()
         used = {encoder.id for encoder in encoders.ready_encoders()}
+        for unused in set(self._unembedded) - used:
+            del self._unembedded[unused]
         for index in self._index.profiles() if used else ():
             with index.lock:
                 for unused in set(index.matrices) - used:
                     del index.matrices[unused]
+
+    def _carried(self) -> Sequence[Encoder]:
+        """The encoders whose vectors the search tables get: those that serve are first whole in memory."""
+        if self._encoders.moving and self._restoring:
+            return self._encoders.serving()
+        return self._encoders.ready_encoders()
 
     def moving(self) -> str:
         """How far a change of encoders is, in words; empty where there is none."""
@@ -201,7 +214,7 @@ class Upkeep:
 
     def _reached(self) -> tuple[object, ...]:
         """What the search tables are to reflect: the last row, the last episode, the encoders."""
-        encoders = (encoder.id for encoder in self._encoders.ready_encoders())
+        encoders = (encoder.id for encoder in self._carried())
         return (self._store.truth.newest(), self._store.episodes.newest(), *encoders)
 
     def _lag(self) -> int:
@@ -229,9 +242,7 @@ class Upkeep:
             if self._projection is None or self._relay is None:
                 dims = {encoder.id: encoder.dims for encoder in self._encoders.ready_encoders()}
                 self._projection = Projection(self._settings.search, dims)
-                self._relay = Relay(
-                    self._store, self._projection, self._encoders.ready_encoders, self._embedding
-                )
+                self._relay = Relay(self._store, self._projection, self._carried, self._embedding)
             return self._projection, self._relay
 
     def _rebuild(self, damaged: Projection | None, error: StoreDamaged) -> None:

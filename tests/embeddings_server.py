@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -44,8 +45,9 @@ class EmbeddingsServer:
                 self.send_header("Content-Length", str(len(data)))
                 if status in (301, 302, 307):
                     self.send_header("Location", outer.url + "/elsewhere")
-                self.end_headers()
-                self.wfile.write(data)
+                with suppress(ConnectionError):  # who asked may have gone
+                    self.end_headers()
+                    self.wfile.write(data)
 
             def log_message(self, *_: object) -> None:
                 pass

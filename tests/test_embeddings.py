@@ -40,7 +40,8 @@ class Clock:
 
 
 def encoder(server: EmbeddingsServer, clock: Clock | None = None, **more: Any) -> EndpointEncoder:
-    return EndpointEncoder("words", from_settings("words", server.table(**more)), {}, clock or Clock())
+    table = server.table(**{"question_timeout_seconds": LONG, **more})
+    return EndpointEncoder("words", from_settings("words", table), {}, clock or Clock())
 
 
 # What is sent, and what is read
@@ -191,7 +192,8 @@ def test_no_server_at_all(server: EmbeddingsServer) -> None:
 
 
 def memory(home: Path, server: EmbeddingsServer, *, background: bool = True, **more: Any) -> Service:
-    encoders = Encoders(english="words", other="words", endpoint={"words": server.table(**more)})
+    table = server.table(**{"question_timeout_seconds": LONG, **more})
+    encoders = Encoders(english="words", other="words", endpoint={"words": table})
     service = Service(Settings(home, encoders=encoders), background=background)
     service.encoders.load()
     return service

@@ -39,7 +39,8 @@ class World:
         return self.home / "models" / "serving.json"
 
     def tables(self) -> dict[str, Any]:
-        return {"a": self.a.table(), "b": self.b.table(model="other words")}
+        patient = {"question_timeout_seconds": 20.0}
+        return {"a": self.a.table(**patient), "b": self.b.table(model="other words", **patient)}
 
     def open(self, english: str, other: str = "", *, background: bool = True, **kinds: Any) -> Service:
         encoders = Encoders(english, other or english, **{"endpoint": self.tables(), **kinds})
@@ -305,3 +306,18 @@ def test_status_tells_how_far_a_move_is(world: World, product: Product) -> None:
     assert product.json("recall", ASKED)["memories"][0]["what"] == FACTS[0]
     assert any(ASKED in text for text in world.a.texts)
     assert product.json("status")["queue"]["embed"] == 5
+
+
+def test_a_former_server_that_is_gone_for_good_holds_nothing_up(world: World) -> None:
+    world.begin()
+    world.a.answer = lambda request: (503, b"gone")
+    with world.open("b") as service:
+        service.remember("The harbour has three cranes")
+        service.hook("claude", "pre-message", json.dumps({**PROMPT, "prompt": "Look at the quay"}).encode())
+        assert any("words alone" in note for note in service.recall(ASKED).notes)
+        follow(service)
+        assert service.status()["moving"] == ""
+        assert service.recall(ASKED).notes == ()
+        assert asks(service, world.b, f"{ASKED} Now.")
+        follow(service)
+        assert service.status()["problems"] == []

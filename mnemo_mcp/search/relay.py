@@ -52,7 +52,7 @@ class Relay:
     @property
     def problem(self) -> str:
         """What stopped the last step, in words; empty when nothing did."""
-        return " ".join(self._problems)
+        return " ".join(dict.fromkeys(self._problems))
 
     def step(self, most: int = BATCH_ROWS) -> int:
         """Carry up to `most` memories and `most` episodes; how many were carried, 0 when all is level.
@@ -70,6 +70,10 @@ class Relay:
         except MnemoError as error:
             self._problems.append(str(error))
             return 0
+
+    def has_all(self, encoders: Sequence[Encoder]) -> bool:
+        """Whether every row was found to have its vectors of these encoders."""
+        return all((table, each.id) in self._complete for table in (MEMORIES, EPISODES) for each in encoders)
 
     def lag(self) -> int:
         """How many ledger rows and episodes the search tables are behind."""
