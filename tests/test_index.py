@@ -228,7 +228,7 @@ def memory(
     merged_into: str = "",
 ) -> Memory:
     return Memory(
-        f"m{number:013}",
+        f"m{number:012}0",
         "personal",
         project,
         Claim(what, kind=kind, entities=entities),
@@ -363,13 +363,17 @@ def test_few_rows_are_searched_exactly(count: int, depth: int, share: float, see
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.2])
 def test_many_rows_are_searched_nearly_exactly(share: float) -> None:
-    count = 40_000
-    made = vectors(count)
-    matrix = matrix_of(made, without=lambda row: row % 9 == 4)
+    count = 30_000
+    made = vectors(count, 256)
+    matrix = VectorMatrix(256)
+    quantised = quantise(made)
+    scales = np.array([each.scale if row % 9 != 4 else 0 for row, each in enumerate(quantised)], np.float32)
+    values = np.frombuffer(b"".join(each.values for each in quantised), np.int8).reshape(count, -1)
+    matrix.fill(0, scales, values)
     chance = np.random.default_rng(1)
     allowed = chance.random(count) < share
     found = 0
-    questions = unit(made[:40] + 0.05 * chance.normal(size=(40, 64)).astype(np.float32))
+    questions = unit(made[:40] + 0.03 * chance.normal(size=(40, 256)).astype(np.float32))
     for question in questions:
         rows, cosines = matrix.nearest(question, allowed, 20)
         assert allowed[rows].all()
@@ -377,7 +381,7 @@ def test_many_rows_are_searched_nearly_exactly(share: float) -> None:
         assert (np.diff(cosines) <= 0).all()
         assert cosines == pytest.approx(matrix.cosines(question, rows))
         found += len(set(rows.tolist()) & set(matrix.exact(question, allowed, 20)[0].tolist()))
-    assert found >= 0.97 * 20 * len(questions)
+    assert found >= 0.95 * 20 * len(questions)
 
 
 def test_equally_near_rows_are_ordered_by_their_ties() -> None:
@@ -549,7 +553,10 @@ def some_states(draw: st.DrawFn) -> list[Memory]:
             )
             successor = draw(st.sampled_from(sorted(now)))
             state = replace(
-                before, periods=pieces, replaced_by=(f"m{successor:013}",), retracted=draw(st.booleans())
+                before,
+                periods=pieces,
+                replaced_by=tuple(dict.fromkeys((*before.replaced_by, f"m{successor:012}0"))),
+                retracted=draw(st.booleans()),
             )
         else:
             state = replace(before, claim=Claim(""), erased=True)
@@ -563,8 +570,8 @@ def built(states: Iterable[Memory]) -> ProfileIndex:
     index = ProfileIndex()
     for state in states:
         index.apply(state)
-        if int(state.id[1:]) % 3:
-            (vector,) = quantise(vectors(1, 16, seed=int(state.id[1:])))
+        if int(state.id[1:-1]) % 3:
+            (vector,) = quantise(vectors(1, 16, seed=int(state.id[1:-1])))
             index.attach(ENCODER, 16, {state.id: (vector.scale, vector.values)})
     return index
 
@@ -591,7 +598,7 @@ def told_by(index: ProfileIndex) -> list[object]:
         ],
         sorted(index.id(row) for row in rows if current[row]),
         [
-            sorted(index.id(old) for old in index.successions().replaced_by(row) if old in rows)
+            sorted(index.id(old) for old, _ in index.successions().ancestors(row) if old in rows)
             for row in rows
         ],
         [
@@ -641,8 +648,8 @@ def built_on(index: ProfileIndex, states: Iterable[Memory]) -> Iterator[Memory]:
     """The states, each with its vector once it is entered."""
     for state in states:
         yield state
-        if int(state.id[1:]) % 3:
-            (vector,) = quantise(vectors(1, 16, seed=int(state.id[1:])))
+        if int(state.id[1:-1]) % 3:
+            (vector,) = quantise(vectors(1, 16, seed=int(state.id[1:-1])))
             index.attach(ENCODER, 16, {state.id: (vector.scale, vector.values)})
 
 

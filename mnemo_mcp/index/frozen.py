@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mnemo_mcp.index import entities, memories, postings, sealed, states
 from mnemo_mcp.index.arrays import Floats, Keys, Mask, Rows
@@ -42,7 +43,8 @@ class Frozen:
     ids: Keys
     texts: Keys
     erased: Mask
-    replaced: Mapping[int, tuple[str, ...]]
+    successions: npt.NDArray[np.int64]
+    awaited: Mapping[str, list[int]]
     written: Mapping[str, int]
     named: Mapping[tuple[str, str], int]
     matrices: Mapping[str, VectorMatrix]
@@ -72,6 +74,7 @@ class Frozen:
             "ids": self.ids,
             "texts": self.texts,
             "erased": self.erased,
+            "successions": self.successions,
         }
         for name, array in arrays.items():
             file.array(prefix + name, [array])
@@ -84,7 +87,7 @@ class Frozen:
             "entities.roles": self.entities.roles,
             "states.codes": self.states.codes,
             "states.pieces": list(self.states.pieces.items()),
-            "replaced": list(self.replaced.items()),
+            "awaited": self.awaited,
             "written": dict(self.written),
             "named": [[*pair, count] for pair, count in self.named.items()],
             "encoders": list(self.matrices),

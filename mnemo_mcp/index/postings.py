@@ -9,12 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mnemo_mcp.index.arrays import NO_ROWS, Floats, Keys, Mask, Rows, best, grown
-from mnemo_mcp.index.sealed import FIELDS, Codes, Docs, Growing, Sealed, code, decoded
+from mnemo_mcp.index.sealed import FIELDS, Codes, Growing, Sealed, code, decoded
 
 WHAT, WHY, HOW, REST = range(FIELDS)
 Boosts = tuple[float, float, float, float]
@@ -25,8 +24,7 @@ B = 0.4  # memories are short: full length normalisation (0.75) found less on th
 BACKGROUND = 50  # as if so many other memories existed: a store of three weighs words like a store of fifty
 
 _LONG = 2_048  # documents; with so many to come it pays to look whether they can matter
-_BIG = 20_000  # documents; in a store beyond, a word in a fifth of them finds none by itself
-_COMMON = 5
+_MOST = 131_072  # documents of all words that are gone through to find others
 _TABLES = 16
 
 
@@ -63,6 +61,7 @@ class Postings:
         self._sealing = Growing()
         self._growing = Growing()
         self._sums = np.zeros(0, np.float32)
+        self._norm: Floats | None = None
         self._size = len(self._lengths)
         living = np.isfinite(self._lengths)
         self._total = int(self._lengths[living].sum(dtype=np.float64))
@@ -83,12 +82,14 @@ class Postings:
             self._growing.add(word, doc, code(each))
         self._lengths = grown(self._lengths, doc + 1)
         self._lengths[doc] = length
+        self._norm = None
         self._size = doc + 1
         self._total += length
         self._filled += 1
 
     def remove(self, doc: int, fields: Sequence[Iterable[str]]) -> None:
         """Take a document out again."""
+        self._norm = None
         self._dead[doc] = frozenset(word for words in fields for word in words)
         self._gone.update(self._dead[doc])
         self._total -= int(self._lengths[doc])
@@ -97,7 +98,8 @@ class Postings:
 
     def frequency(self, word: str) -> int:
         """In how many documents the word occurs."""
-        return sum(part.frequency(word) for part in self._parts()) - self._gone.get(word, 0)
+        known = self._sealed.frequency(word) + self._sealing.frequency(word) + self._growing.frequency(word)
+        return known - self._gone[word] if self._gone else known
 
     def weight(self, word: str) -> float:
         """How much a word tells (idf): the rarer the more."""
@@ -116,29 +118,35 @@ class Postings:
             found[line] = (self._codes(word, rows) > 0) & living
         return found
 
-    def scores(self, words: Sequence[str], boosts: Any, rows: Any = None) -> Any:
+    def scores(self, words: Sequence[str], boosts: Boosts, rows: Rows) -> Floats:
         """The score of some documents."""
-        if rows is None:
-            return self._everywhere(words, boosts)
         found = np.zeros(len(rows), np.float32)
         for word in dict.fromkeys(words):
-            codes = self._codes(word, rows)
-            found += self._impact(word, rows, codes, boosts)
+            gain = (K1 + 1) * self.weight(word)
+            found += self._impact(gain, rows, self._codes(word, rows), boosts)
         return found
 
     def search(self, words: Sequence[str], boosts: Boosts, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
-        """The `depth` best of the allowed documents that hold any of the words, best first."""
-        known = sorted((word for word in dict.fromkeys(words) if self.frequency(word)), key=self.frequency)
+        """The `depth` best of the allowed documents that hold any of the words, best first.
+
+        In a large store, words of very many documents are only looked at in those that hold a rarer one.
+        """
         self._sums = grown(self._sums, self._size)
+        counted = ((word, self.frequency(word)) for word in dict.fromkeys(words))
+        asked = sorted((many, word) for word, many in counted if many > 0)
         touched: list[Rows] = []
         try:
-            rows, left = self._gathered(known, boosts, allowed, depth, touched)
+            self._gather(asked, boosts, allowed, depth, touched)
+            rows = np.concatenate(touched) if touched else NO_ROWS
             values = self._sums[rows]
-            for word in left:
-                values += self._impact(word, rows, self._codes(word, rows), boosts)
         finally:
             for part in touched:
                 self._sums[part] = 0.0
+        if 0 in boosts:  # a document that a word told nothing of was taken for an untouched one
+            rows, first = np.unique(rows, return_index=True)
+            values = values[first]
+        if self._dead or 0 in boosts:
+            rows, values = rows[values > 0], values[values > 0]
         places = best(values, self._ties(rows), depth)
         return rows[places], values[places]
 
@@ -155,46 +163,52 @@ class Postings:
             self._gone.subtract(self._dead.pop(doc))
         self._gone = +self._gone
 
-    def _everywhere(self, words: Sequence[str], size: int) -> tuple[Floats, Floats]:
-        rows = np.arange(size)
-        weights = np.array([self.weight(word) for word in words], np.float32)
-        covered = weights @ self.held(words, rows).astype(np.float32)
-        return self.scores(words, EVEN, rows), np.asarray(covered / (weights.sum() or 1.0), np.float32)
+    def _gather(
+        self, asked: Sequence[tuple[int, str]], boosts: Boosts, allowed: Mask, depth: int, touched: list[Rows]
+    ) -> None:
+        """Sum up scores in `_sums`, the rarest words first; `touched` are the documents found.
 
-    def _gathered(
-        self, words: Sequence[str], boosts: Boosts, allowed: Mask, depth: int, touched: list[Rows]
-    ) -> tuple[Rows, Sequence[str]]:
-        """Documents that may be among the best with their scores so far in `_sums`, and the words left.
-
-        The rarest words come first. Once so many documents score more than all words left could give
-        together, no further document can be among the best, and long lists need not be gone through.
+        Once so many documents score more than all words to come could give together, or so long lists have
+        been gone through, no further document is taken in.
         """
-        bounds = [*np.cumsum([(K1 + 1) * self.weight(word) for word in reversed(words)])[::-1].tolist(), 0.0]
-        for place, word in enumerate(words):
-            many = self.frequency(word)
-            if many > _LONG and touched:
-                rows = np.concatenate(touched)
-                sums = self._sums[rows]
-                least = float(np.partition(sums, -depth)[-depth]) if len(rows) >= depth else -1.0
-                common = self._filled > _BIG and many > self._filled // _COMMON
-                if common or least > bounds[place]:
-                    return rows[sums + bounds[place] >= least], words[place:]
+        gains = [(K1 + 1) * self.weight(word) for _, word in asked]
+        to_come = np.cumsum(gains[::-1])[::-1].tolist()
+        everywhere = bool(allowed.all())
+        found = gone_through = 0
+        least = 0.0
+        closed = False
+        for place, ((many, word), gain) in enumerate(zip(asked, gains, strict=True)):
+            if not closed and many > _LONG and found >= depth:
+                much = found >= 4 * depth and gone_through + many > _MOST
+                if much or to_come[0] > 2 * to_come[place]:
+                    sums = self._sums[np.concatenate(touched)]
+                    least = float(np.partition(sums, -depth)[-depth]) - to_come[place]
+                    closed = much or least > 0
+            gone_through += many
             for part in self._parts():
                 docs, codes = part.of(word)
-                inside = allowed[docs]
-                docs, codes = docs[inside], codes[inside]
-                impact = self._impact(word, docs, codes, boosts)
-                docs, impact = docs[impact > 0], impact[impact > 0]
-                touched.append(docs[self._sums[docs] == 0].astype(np.int64))
-                self._sums[docs] += impact
-        return (np.concatenate(touched) if touched else NO_ROWS), ()
+                if not len(docs):
+                    continue
+                rows = docs.astype(np.int64)
+                if closed or not everywhere:
+                    inside = self._sums[rows] > max(least, 0.0) if closed else allowed[rows]
+                    rows, codes = rows[inside], codes[inside]
+                before: Floats = self._sums[rows]
+                if not closed:
+                    touched.append(rows[before == 0])
+                    found += len(touched[-1])
+                self._sums[rows] = before + self._impact(gain, rows, codes, boosts)
 
-    def _impact(self, word: str, docs: Docs | Rows, codes: Codes, boosts: Boosts) -> Floats:
+    def _impact(self, gain: float, docs: Rows, codes: Codes, boosts: Boosts) -> Floats:
         counts = self._table(boosts)[codes]
-        average = self._total / self._filled if self._filled else 1.0
-        norm = self._lengths[docs] * np.float32(K1 * B / (average or 1.0)) + np.float32(K1 * (1 - B))
-        gain = counts / (counts + norm)
-        return np.asarray(gain * ((K1 + 1) * self.weight(word)), np.float32)
+        return np.asarray(counts / (counts + self._norms()[docs]) * np.float32(gain), np.float32)
+
+    def _norms(self) -> Floats:
+        """What the length of each document makes of its counts."""
+        if self._norm is None:
+            average = (self._total / self._filled if self._filled else 0.0) or 1.0
+            self._norm = self._lengths * np.float32(K1 * B / average) + np.float32(K1 * (1 - B))
+        return self._norm
 
     def _codes(self, word: str, rows: Rows) -> Codes:
         """The code of a word in some documents, 0 where they do not hold it."""

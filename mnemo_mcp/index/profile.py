@@ -64,8 +64,8 @@ class ProfileIndex:
         self._written: Counter[str] = Counter()
         self._erased = np.zeros(0, np.bool_)
         self._living = 0
-        self._replaced: dict[int, tuple[str, ...]] = {}
-        self._successions: Successions | None = None
+        self._successions = Successions()
+        self._awaited: dict[str, list[int]] = {}
         self._words: OrderedDict[int, Sequence[str]] = OrderedDict()
         self._tidied = 0
 
@@ -84,7 +84,9 @@ class ProfileIndex:
             index.names.add(name, key)
         index._erased = saved.arrays["erased"]
         index._living = len(index) - int(np.count_nonzero(index._erased))
-        index._replaced = {row: tuple(ids) for row, ids in saved.value("replaced")}
+        for old, new in saved.arrays["successions"].tolist():
+            index._successions.add(old, new)
+        index._awaited = saved.value("awaited")
         for encoder, scales, values in matrices_of(saved):
             index.matrix(encoder, values.shape[1]).fill(0, scales, values)
         index._tidied = len(index)
@@ -118,23 +120,23 @@ class ProfileIndex:
         before = self._memories.get(row)
         self._memories.put(row, memory)
         self.states.set(row, memory)
-        if memory.replaced_by != before.replaced_by:
-            self._replaced[row] = memory.replaced_by
-            self._successions = None
+        self._succeed(row, memory.replaced_by)
         if memory.erased and not before.erased:
             self._leave(row, before)
         return row
 
     def successions(self) -> Successions:
         """Which rows were replaced by which."""
-        if self._successions is None:
-            found = [
-                (row, self.row(successor))
-                for row, successors in self._replaced.items()
-                for successor in successors
-            ]
-            self._successions = Successions((old, new) for old, new in found if new is not None)
         return self._successions
+
+    def _succeed(self, row: int, successors: Iterable[str]) -> None:
+        """Enter what replaced a row, now or as soon as it is known itself."""
+        for name in successors:
+            new = self.row(name)
+            if new is not None:
+                self._successions.add(row, new)
+            elif row not in self._awaited.setdefault(name, []):
+                self._awaited[name].append(row)
 
     def same(self, text: str) -> list[Memory]:
         """The memories whose `what` is the same text, case, spacing and closing points aside."""
@@ -206,7 +208,8 @@ class ProfileIndex:
             self.ids.freeze(),
             self._texts.freeze(),
             self._erased[: len(self)].copy(),
-            dict(self._replaced),
+            self._successions.pairs(),
+            {name: list(rows) for name, rows in self._awaited.items()},
             +self._written,
             dict(self._named),
             dict(self.matrices),
@@ -253,9 +256,9 @@ class ProfileIndex:
         self._written.update(_names(memory))
         for each in named_in(memory.claim):
             self._name(each.name, 1)
-        if memory.replaced_by:
-            self._replaced[row] = memory.replaced_by
-        self._successions = None
+        for old in self._awaited.pop(memory.id, ()):
+            self._successions.add(old, row)
+        self._succeed(row, memory.replaced_by)
         return row
 
     def _leave(self, row: int, before: Memory) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from mnemo_mcp.index.arrays import Mask
 
@@ -14,15 +16,23 @@ _LONGEST = 8  # links of a chain that are followed; each further one says less o
 class Successions:
     """Pairs of rows: one that was replaced, and one that replaced it."""
 
-    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
-        listed = list(pairs)
-        self._old = np.array([old for old, _ in listed], np.int64)
-        self._new = np.array([new for _, new in listed], np.int64)
+    def __init__(self) -> None:
+        self._old = array("q")
+        self._new = array("q")
         self._before: dict[int, list[int]] = {}
         self._after: dict[int, list[int]] = {}
-        for old, new in listed:
+
+    def add(self, old: int, new: int) -> None:
+        """Enter that one row was replaced by another; to say it again changes nothing."""
+        if new not in self._after.get(old, ()):
+            self._old.append(old)
+            self._new.append(new)
             self._before.setdefault(new, []).append(old)
             self._after.setdefault(old, []).append(new)
+
+    def pairs(self) -> npt.NDArray[np.int64]:
+        """Every pair, old and new."""
+        return np.stack((np.array(self._old, np.int64), np.array(self._new, np.int64)), axis=1)
 
     def ancestors(self, row: int) -> list[tuple[int, int]]:
         """The rows this one replaced, and those they replaced, each with its distance."""
@@ -41,8 +51,9 @@ class Successions:
         if not len(self._old):
             return rows
         found = rows.copy()
+        replaced, replacing = np.array(self._old), np.array(self._new)
         for _ in range(_LONGEST):
-            fresh = self._old[found[self._new] & ~found[self._old]]
+            fresh = replaced[found[replacing] & ~found[replaced]]
             if not len(fresh):
                 break
             found[fresh] = True

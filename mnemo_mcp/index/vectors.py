@@ -16,6 +16,8 @@ EXACT_ROWS = 2_048
 Values = npt.NDArray[np.int8]
 
 _BLOCK_ROWS = 2_048  # widened at once, one after the other
+_SAMPLE = 4_096  # rows from which the geometry of an encoder is read
+_EVEN = 0.8  # as if so large a share of the dimensions were used, all alike; the packaged encoders have 0.93
 _LOOKED_UP = 512  # widened at once, from all over the matrix
 
 
@@ -32,7 +34,7 @@ class VectorMatrix:
         self._values = np.zeros((256, dims), np.int8)
         self._scales = np.zeros(256, np.float32)
         self._there = np.zeros(256, np.bool_)
-        self._signs = Signs(dims)
+        self._signs: Signs | None = None  # made once there are so many rows that they are looked at
 
     def set(self, row: int, scale: float, values: bytes) -> None:
         self._make_room(row + 1)
@@ -40,7 +42,7 @@ class VectorMatrix:
         self._values[row] = np.frombuffer(values, np.int8)
         self._scales[row] = scale
         self._there[row] = True
-        self._signs.set(row, self._values[row : row + 1])
+        self._sign(row, row + 1)
 
     def fill(self, start: int, scales: Floats, values: Values) -> None:
         """Set many rows from `start` on at once; a scale of 0 marks one without a vector."""
@@ -49,13 +51,13 @@ class VectorMatrix:
         self.filled += int(np.count_nonzero(scales)) - int(np.count_nonzero(self._there[start:stop]))
         self._values[start:stop], self._scales[start:stop] = values, scales
         self._there[start:stop] = scales > 0
-        self._signs.set(start, self._values[start:stop])
+        self._sign(start, stop)
 
     def clear(self, row: int) -> None:
         if self.has(row):
             self._values[row], self._scales[row], self._there[row] = 0, 0.0, False
-            self._signs.set(row, self._values[row : row + 1])
             self.filled -= 1
+            self._sign(row, row + 1)
 
     def has(self, row: int) -> bool:
         return row < len(self._there) and bool(self._there[row])
@@ -82,7 +84,6 @@ class VectorMatrix:
 
     def cosines(self, query: Floats, rows: Rows) -> Floats:
         """The cosines of `query` (unit length) with some rows; -1 where a row has no vector."""
-        rows = np.arange(rows) if isinstance(rows, int) else rows
         self._make_room(int(rows.max(initial=-1)) + 1)
         found = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _LOOKED_UP):
@@ -97,10 +98,10 @@ class VectorMatrix:
         count = int(np.count_nonzero(open_rows))
         if not count or not depth:
             return NO_ROWS, np.zeros(0, np.float32)
-        if count <= EXACT_ROWS:
+        if count <= EXACT_ROWS or self._signs is None:
             rows = np.flatnonzero(open_rows)
         else:
-            rows = self._signs.nearest(query, open_rows, count, candidates(count, depth))
+            rows = self._signs.nearest(query, open_rows, count, depth)
         return self._best(rows, self.cosines(query, rows), depth)
 
     def exact(self, query: Floats, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
@@ -118,12 +119,25 @@ class VectorMatrix:
         places = best(cosines, self._ties(rows), depth)
         return rows[places], cosines[places]
 
+    def _sign(self, start: int, stop: int) -> None:
+        """Enter the signs of rows, or those of all rows once there are so many."""
+        if self._signs is None and self.filled > EXACT_ROWS:
+            self._signs = Signs(
+                self.dims, uneven=_uneven(self._values[np.flatnonzero(self._there)[:_SAMPLE]])
+            )
+            start, stop = 0, len(self._there)
+        if self._signs is not None:
+            for first in range(start, stop, _SAMPLE):
+                self._signs.set(first, self._values[first : min(first + _SAMPLE, stop)])
+
     def _make_room(self, size: int) -> None:
         self._values = grown(self._values, size)
         self._scales = grown(self._scales, size)
         self._there = grown(self._there, size)
 
 
-def candidates(rows: int, depth: int) -> int:
-    """How many rows the signs must let through for the nearest 20 to be among them (`bench/rank.py`)."""
-    return max(12 * depth, int(4 * rows**0.5))
+def _uneven(values: Values) -> bool:
+    """Whether few dimensions hold most of what there is, so that the signs of all tell little."""
+    energy = np.square(values.astype(np.float32)).mean(axis=0)
+    share = float(energy.sum() ** 2 / (len(energy) * np.square(energy).sum()))
+    return share < _EVEN
