@@ -180,7 +180,9 @@ def test_another_version_is_always_seen(one: str, other: str, text: str) -> None
     assert not may_be_same(f"{text} It runs Quill {one}", f"{text} It runs Quill {other}")
 
 
-NAME = st.from_regex(r"[a-z]{3,8}_[a-z]{3,8}|[A-Z]{2,5}-[0-9]{2,5}|[a-z]{3,6}[A-Z][a-z]{2,6}[0-9]", fullmatch=True)
+NAME = st.from_regex(
+    r"[a-z]{3,8}_[a-z]{3,8}|[A-Z]{2,5}-[0-9]{2,5}|[a-z]{3,6}[A-Z][a-z]{2,6}[0-9]", fullmatch=True
+)
 
 
 @given(NAME, NAME, st.sampled_from(TEXTS))
@@ -189,7 +191,10 @@ def test_another_identifier_is_always_seen(one: str, other: str, text: str) -> N
     assert not may_be_same(f"{text} See {one}", f"{text} See {other}")
 
 
-@given(st.sampled_from(["not", "never", "no longer", "nicht", "nunca", "jamais", "никогда"]), st.sampled_from(TEXTS))
+@given(
+    st.sampled_from(["not", "never", "no longer", "nicht", "nunca", "jamais", "никогда"]),
+    st.sampled_from(TEXTS),
+)
 def test_one_more_negation_is_always_seen(word: str, text: str) -> None:
     languages = {"nicht": "Der Dienst ist {} frei.", "nunca": "El servicio {} es libre para la gente."}
     languages |= {"jamais": "Le service est {} libre pour les gens.", "никогда": "Сервис {} свободен."}

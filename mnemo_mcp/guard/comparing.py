@@ -19,7 +19,10 @@ _MOST_PAIRED = 300  # values left over on a side that are still looked at one by
 _LONGEST = 10_000  # characters; longer texts are no claims, and the same only word for word
 _SHOWN = 40  # characters
 _ORDER_REACH = 2  # tokens: an article may stand between
-_UNSAYABLE = frozenset({"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-", "progress-"})
+_DOUBLING = frozenset({"es", "fr", "pt", "it", "ru"})
+_UNSAYABLE = frozenset(
+    {"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-", "progress-"}
+)
 """Ends of lines that make another claim even where the other text says nothing about that line."""
 _ONE_SIDED_SCOPES = frozenset({"only", "some", "most", "except"})
 
@@ -87,7 +90,10 @@ def _told(kind: str, left: Iterable[str], right: Iterable[str]) -> list[Differen
 
 
 def _figures(left: Reading, right: Reading) -> list[Difference]:
-    distinct = [list({(each.dimension, each.values): each for each in side.figures}.values()) for side in (left, right)]
+    distinct = [
+        list({(each.dimension, each.values): each for each in side.figures}.values())
+        for side in (left, right)
+    ]
     one, other = _unpaired(distinct[0], distinct[1], lambda mine, theirs: mine.equals(theirs))
     if one or other:
         return _told("figure", (each.text for each in one), (each.text for each in other))
@@ -113,8 +119,7 @@ def _clocks(left: Reading, right: Reading) -> list[Difference]:
 def _identifiers(left: Reading, right: Reading) -> list[Difference]:
     sides = [{each.key: each.text for each in side.identifiers} for side in (left, right)]
     one, other = (
-        [text for key, text in mine.items() if key not in theirs]
-        for mine, theirs in (sides, sides[::-1])
+        [text for key, text in mine.items() if key not in theirs] for mine, theirs in (sides, sides[::-1])
     )
     kind = "version" if any(key.startswith("v:") for side in sides for key in side) else "identifier"
     return _told(kind, one, other)
@@ -126,9 +131,7 @@ def _environments(left: Reading, right: Reading) -> list[Difference]:
 
 def _ordinals(left: Reading, right: Reading) -> list[Difference]:
     """`first` alone on one side is manner of speech; second, third and last are not."""
-    one, other = (
-        [mark for mark in side.of("ordinal")] for side in (left, right)
-    )
+    one, other = left.of("ordinal"), right.of("ordinal")
     if not one or not other:
         one, other = ([mark for mark in side if mark.value != "1"] for side in (one, other))
     return _sets_apart("ordinal", one, other)
@@ -156,21 +159,22 @@ def _sets_apart(kind: str, one: Sequence[Mark], other: Sequence[Mark]) -> list[D
 
 
 def _denials(left: Reading, right: Reading) -> list[Difference]:
-    clauses = [{turn.clause for turn in side.turns} for side in (left, right)]
-    words = [[turn.text for turn in side.turns] for side in (left, right)]
-    if len(clauses[0]) != len(clauses[1]):
-        one, other = words
-        shorter = min(len(one), len(other))
-        return _told("negation", one[shorter:] or one, other[shorter:] or other) if one != other else _told(
-            "negation", one, []
-        )
+    """As many denials on both sides, and none that falls on a word the other leaves standing."""
+    if _denied(left) != _denied(right):
+        more, fewer = (left, right) if _denied(left) > _denied(right) else (right, left)
+        words = [turn.text for turn in more.turns], [turn.text for turn in fewer.turns]
+        return _told("negation", *(words if more is left else words[::-1]))
     focuses = [{turn.focus for turn in side.turns if turn.focus} for side in (left, right)]
-    keys = [{item.key for item in side.items} for side in (left, right)]
-    shared = keys[0] & keys[1]
+    shared = {item.key for item in left.items} & {item.key for item in right.items}
     one, other = ((mine - theirs) & shared for mine, theirs in (focuses, focuses[::-1]))
-    if one and other:
-        return _told("negation", _texts(left, one), _texts(right, other))
-    return []
+    return _told("negation", _texts(left, one), _texts(right, other)) if one and other else []
+
+
+def _denied(side: Reading) -> int:
+    """How often a text denies; `ne ... pas` and `no ... nunca` deny once."""
+    if side.language in _DOUBLING:
+        return len({turn.clause for turn in side.turns})
+    return len(side.turns)
 
 
 def _texts(side: Reading, keys: set[str]) -> list[str]:
@@ -229,7 +233,8 @@ def _bounds(left: Reading, right: Reading) -> list[Difference]:
     for bounds, side in zip(sides, (left, right), strict=True):
         if any(mark.value == "allow+" for mark in side.of("pole")) and side.figures:
             bounds.add("max")
-    if sides[0] == sides[1] or {"max"} == sides[0] ^ sides[1] and not (left.figures and right.figures):
+    only_max = sides[0] ^ sides[1] == {"max"}
+    if sides[0] == sides[1] or (only_max and not (left.figures and right.figures)):
         return []
     one, other = left.of("bound"), right.of("bound")
     return _told(
@@ -243,7 +248,9 @@ def _scopes(left: Reading, right: Reading) -> list[Difference]:
     """`all` is what a bare plural says too; only, some, most and except are said by their words alone."""
     sides = [{mark.value: mark.text for mark in side.of("scope")} for side in (left, right)]
     if not sides[0] or not sides[1]:
-        sides = [{value: text for value, text in side.items() if value in _ONE_SIDED_SCOPES} for side in sides]
+        sides = [
+            {value: text for value, text in side.items() if value in _ONE_SIDED_SCOPES} for side in sides
+        ]
     for side in sides:
         if len(side) > 1:
             side.pop("all", None)
@@ -260,4 +267,3 @@ def _tense(left: Reading, right: Reading) -> list[Difference]:
     if Counter(item.key for item in left.items) != Counter(item.key for item in right.items):
         return []
     return _told("tense", *([mark.text for mark in side.of("tense")] for side in (left, right)))
-

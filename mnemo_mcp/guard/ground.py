@@ -17,11 +17,32 @@ _FEWEST_ACROSS = 2  # things known in both languages that have to be shared
 _JOINED_WORDS = 2  # as many as a further thing of the same kind has; more are a clause of their own
 _MOST_ORDERED = 60  # words whose parts in the sentence are compared one by one
 _SHORTEST_PREFIX, _PREFIX_SHARE = 5, 0.75
-_GENERAL = frozenset({"c:environment-word", "c:call-name", "c:handle", "c:lasting", "c:run", "c:version", "c:work", "c:measure-word"})
+_GENERAL = frozenset(
+    {
+        "c:environment-word",
+        "c:call-name",
+        "c:handle",
+        "c:lasting",
+        "c:run",
+        "c:version",
+        "c:work",
+        "c:measure-word",
+    }
+)
 _COMPARED = frozenset(
     {"p:stage+", "p:stage-", "p:need", "p:allow", "p:planned-", "p:moved-", "p:ended-", "p:rejected-"}
 )
-_QUALITIES = ("p:size", "p:newer", "p:speed", "p:sync", "p:manual", "p:strict", "p:side", "p:source", "p:public")
+_QUALITIES = (
+    "p:size",
+    "p:newer",
+    "p:speed",
+    "p:sync",
+    "p:manual",
+    "p:strict",
+    "p:side",
+    "p:source",
+    "p:public",
+)
 _RELATIONS = _COMPARED | {"p:order+", "p:order-", "p:order="}
 _BARE = _GENERAL | {"c:store"}
 _HAN = re.compile("[\u3400-\u9fff\u30a1-\u30ff]")
@@ -90,7 +111,9 @@ def _rest(one: Sequence[Item], other: Sequence[Item]) -> list[Item]:
     return [
         item
         for item in one
-        if item.key not in keys and item.key not in _COMPARED and item.kind not in ("identifier", "environment")
+        if item.key not in keys
+        and item.key not in _COMPARED
+        and item.kind not in ("identifier", "environment")
     ]
 
 
@@ -139,7 +162,9 @@ def _names(mine: Sequence[Item], theirs: Sequence[Item]) -> Iterator[Apart]:
 def _turned(mine: Sequence[Item], theirs: Sequence[Item]) -> Iterator[Apart]:
     """reachable and unreachable."""
     for one, other, exchanged in ((mine, theirs, False), (theirs, mine, True)):
-        plain = {item.form: item for item in one} | {item.key[2:]: item for item in one if item.kind == "word"}
+        plain = {item.form: item for item in one} | {
+            item.key[2:]: item for item in one if item.kind == "word"
+        }
         for item in other:
             for prefix in _OPPOSING:
                 if item.kind != "word" or not item.form.startswith(prefix):
@@ -213,7 +238,9 @@ def _qualifies(item: Item) -> bool:
 def _exchanged(left: Reading, right: Reading, one: Sequence[Item], other: Sequence[Item]) -> Iterator[Apart]:
     """A sends to B, and B sends to A."""
     if len(one) > _MOST_ORDERED or len(other) > _MOST_ORDERED:
-        if Counter(left.every_word) == Counter(right.every_word) and [i.key for i in one] != [i.key for i in other]:
+        if Counter(left.every_word) == Counter(right.every_word) and [i.key for i in one] != [
+            i.key for i in other
+        ]:
             yield "order", "another order of words", "the same words"
         return
     at = [{item.key: (place, item) for place, item in enumerate(side)} for side in (one, other)]

@@ -188,4 +188,3 @@ def language_of(text: str) -> str:
         known.general[each].share(words) + sum(map(known.figures[each].spells, words)) for each in _LATIN
     ]
     return _LATIN[scores.index(max(scores))]
-

@@ -1,4 +1,4 @@
-"""Taking a text apart into words, numbers, dates, times, identifiers and pauses, in time linear in its length."""
+"""Taking a text apart into words, numbers, dates, times, identifiers and pauses, in linear time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Token:
 def tokens(text: str) -> list[Token]:
     """The pieces of `text` in order."""
     text = unicodedata.normalize("NFKC", text)
-    shouted = text.upper() == text and not _UNSPACED.search(text)  # where all is capital, capitals tell nothing
+    shouted = text.upper() == text and not _UNSPACED.search(
+        text
+    )  # where all is capital, capitals tell nothing
     found: list[Token] = []
     initial = True
     for match in _TOKEN.finditer(text):
@@ -94,7 +96,9 @@ def _path(piece: str, initial: bool) -> list[Token]:
 def _words(piece: str, initial: bool) -> list[Token]:
     """A word, or what several words written together amount to."""
     if piece.isalpha():
-        return [_identifier(piece, initial) if _HUMPS.search(piece) and _mixed(piece) else _word(piece, initial)]
+        return [
+            _identifier(piece, initial) if _HUMPS.search(piece) and _mixed(piece) else _word(piece, initial)
+        ]
     if found := _elided(piece, initial):
         return found
     if version := _VERSION.fullmatch(piece):
@@ -106,7 +110,10 @@ def _words(piece: str, initial: bool) -> list[Token]:
     if ":" in piece and "::" not in piece and not piece.startswith(":"):
         first, *rest = piece.split(":")
         pause = Token("pause", ":", ":")
-        return [*_words(first, initial), *(each for part in rest if part for each in (pause, *_words(part, False)))]
+        return [
+            *_words(first, initial),
+            *(each for part in rest if part for each in (pause, *_words(part, False))),
+        ]
     if all(part.isalpha() and not _HUMPS.search(part) for part in piece.split("-")):
         return [Token("joined", piece, simple(piece), initial)]
     return [_identifier(piece, initial)]

@@ -204,7 +204,9 @@ class _Reader:
         if meaning is None or self._is_named(token, meaning):
             self._unknown(place, token)
         else:
-            self._known(place, token, meaning, " ".join(each.text for each in self._tokens[place : place + length]))
+            self._known(
+                place, token, meaning, " ".join(each.text for each in self._tokens[place : place + length])
+            )
         return place + length
 
     def _meaning(self, word: str) -> Meaning | None:
@@ -394,7 +396,9 @@ class _Reader:
                 self._item(f"w:{bare}", text, "word", place)
         else:
             self._known(place, self._tokens[place], meaning, text)
-        if (meaning is None or meaning.kind != "negation") and re.search("지않|지 않|없[이는다었을]|지못", text):
+        if (meaning is None or meaning.kind != "negation") and re.search(
+            "지않|지 않|없[이는다었을]|지못", text
+        ):
             self.reading.turns.append(Turn(text, place, self._clause))
 
     # figures
@@ -417,8 +421,11 @@ class _Reader:
 
     def _is_suffix(self, suffix: str) -> bool:
         lowered = suffix.casefold()
-        return suffix in _SCALES or lowered in _ORDINAL_ENDINGS or self._unit(lowered) is not None or (
-            lowered in ("am", "pm", "h", "x", "mm")
+        return (
+            suffix in _SCALES
+            or lowered in _ORDINAL_ENDINGS
+            or self._unit(lowered) is not None
+            or (lowered in ("am", "pm", "h", "x", "mm"))
         )
 
     def _spaced(self, text: str, place: int) -> tuple[str, int]:
@@ -455,7 +462,9 @@ class _Reader:
             return after
         if start and self._tokens[start - 1].kind == "sign":
             factor, text = -factor, f"-{text}"
-        dimension, values = measured(frozenset(value * factor for value in values), currency or unit or "count:1")
+        dimension, values = measured(
+            frozenset(value * factor for value in values), currency or unit or "count:1"
+        )
         self.reading.figures.append(
             Figure(dimension, values, f"{text}{suffix}{' ' if written else ''}{written}", start)
         )
@@ -474,7 +483,7 @@ class _Reader:
 
     def _scale(self, suffix: str, after: int) -> tuple[Fraction, str, int, str]:
         factor, unit, written = Fraction(1), "", ""
-        if suffix in _SCALES and not (suffix == "G"):
+        if suffix in _SCALES and suffix != "G":
             return Fraction(_SCALES[suffix]), unit, after, written
         if suffix and (known := self._unit_of(suffix)):
             return factor, known, after, written
@@ -567,7 +576,9 @@ class _Reader:
         """`per minute` belongs to the count before it; alone it says how often something happens."""
         figures = self.reading.figures
         near = figures and place - figures[-1].place <= _RATE_REACH + 1
-        if near and (figures[-1].dimension == "" or figures[-1].dimension.startswith(("money", "byte", "bit"))):
+        if near and (
+            figures[-1].dimension == "" or figures[-1].dimension.startswith(("money", "byte", "bit"))
+        ):
             last = figures.pop()
             unit, _, length = value.partition(":")
             rate = frozenset(each / Fraction(length) for each in last.values)
@@ -610,7 +621,9 @@ class _Reader:
             following = self._tokens[place + 1]
             meaning = self._figures.word(following.folded)
             if following.kind == "unspaced":
-                meaning = self._figures.word(following.folded[:1]) if self._language in ("ja", "zh", "ko") else None
+                meaning = (
+                    self._figures.word(following.folded[:1]) if self._language in ("ja", "zh", "ko") else None
+                )
                 if following.folded[:2] in ("時間", "小时", "시간") or following.folded[:1] == "시":
                     meaning = None if following.folded[:2] in ("時間", "小时", "시간") else meaning
             if meaning is None or meaning.kind != "clock" or meaning.value != "o":
@@ -639,8 +652,10 @@ class _Reader:
     def _year(self, place: int) -> tuple[int | None, int]:
         """A year at `place`, past a comma or a preposition."""
         at = place
-        while at < len(self._tokens) and at < place + 2 and (
-            self._folded[at] in ("de", "of", "года", "del") or self._tokens[at].text == ","
+        while (
+            at < len(self._tokens)
+            and at < place + 2
+            and (self._folded[at] in ("de", "of", "года", "del") or self._tokens[at].text == ",")
         ):
             at += 1
         if at < len(self._tokens) and self._tokens[at].kind == "number":

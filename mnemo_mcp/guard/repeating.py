@@ -1,4 +1,4 @@
-"""Near-exact repeats: the same words and quantities in another order, spelling, case or unit, and nothing else."""
+"""Near-exact repeats: the same words and quantities in another order, spelling, case or unit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def _word(item: Item, language: str) -> str:
 
 
 def _marks(side: Reading) -> Counter[str]:
-    closed = Counter(f"{mark.kind} {mark.value}" for mark in side.marks if mark.kind in _COUNTED and mark.value != "all")
-    closed["denials"] = len({turn.clause for turn in side.turns})
+    closed = Counter(
+        f"{mark.kind} {mark.value}" for mark in side.marks if mark.kind in _COUNTED and mark.value != "all"
+    )
+    closed["denials"] = len(side.turns)
     closed["reasons"] = len(side.reasons)
     return closed

@@ -7,8 +7,10 @@ _ENDINGS = {
         ments ment ance ence able ible ly al ness ity ive ous y e""",
     "es": """aciones ación acion amiento imiento adores ador ados adas ado ada idos idas ido ida ando iendo
         aron ieron amos imos emos mente ar er ir an en as os es a o e""",
-    "fr": "issements issement ements ement ations ation euses euse eurs eur ées ée és é ions ons ent ant er ir es s e",
-    "de": "ierungen ierung ungen ung ierten iert ieren ieren lich isch heit keit sten ten test tet est ern en er es em st te t e n s",
+    "fr": """issements issement ements ement ations ation euses euse eurs eur ées ée és é ions ons ent ant
+        er ir es s e""",
+    "de": """ierungen ierung ungen ung ierten iert ieren lich isch heit keit sten ten test tet est ern en er
+        es em st te t e n s""",
     "pt": """ações acao ação amento imento adores ador ados adas ado ada idos idas ido ida ando endo indo
         aram eram amos emos imos mente ar er ir am em as os es a o e""",
     "it": """azioni azione amento imento atori atore ati ate ato ata iti ite ito ita ando endo arono iamo
@@ -19,16 +21,14 @@ _ENDINGS = {
 }
 _SHORTEST = 4  # letters that must be left
 _BY_LENGTH = {
-    language: tuple(sorted(set(endings.split()), key=len, reverse=True)) for language, endings in _ENDINGS.items()
+    language: tuple(sorted(set(endings.split()), key=len, reverse=True))
+    for language, endings in _ENDINGS.items()
 }
-_PARTICLES = tuple(
-    sorted(
-        """은 는 이 가 을 를 에 에서 의 로 으로 와 과 도 만 까지 부터 마다 에게 한테 께서 이다 입니다 이며 하고 라고 이라고
-        들 들은 들이 들을 한다 합니다 했다 하는 된다 됩니다 되었다 됐다""".split(),
-        key=len,
-        reverse=True,
-    )
-)
+_KOREAN = """
+    은 는 이 가 을 를 에 에서 의 로 으로 와 과 도 만 까지 부터 마다 에게 한테 께서 이다 입니다 이며 하고 라고 이라고
+    들 들은 들이 들을 한다 합니다 했다 하는 된다 됩니다 되었다 됐다
+"""
+_PARTICLES = tuple(sorted(_KOREAN.split(), key=len, reverse=True))
 
 
 def stem(word: str, language: str) -> str:

@@ -12,7 +12,7 @@ _MOST_WORDS = 48
 
 
 def repeated(index: ProfileIndex, text: str) -> list[Memory]:
-    """Memories that `text` may say again, those with the very same text first. The index is held by the caller."""
+    """Memories that `text` may say again, those with the very same text first. The caller holds the index."""
     same = index.same(text)
     words = telling(text)[:_MOST_WORDS]
     if not words:
