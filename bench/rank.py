@@ -32,18 +32,21 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from mnemo_mcp.index.arrays import Floats
-from mnemo_mcp.index.postings import Boosts
-from mnemo_mcp.index.profile import ProfileIndex, Scope
-from mnemo_mcp.memory import Claim, EntityRef, Instant, Kind, Memory, Period, Role, Status, identity, instant
+from mnemo_mcp.index.index import Index
+from mnemo_mcp.index.postings import EVEN
+from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.ledger.store import Store
+from mnemo_mcp.memory import Claim, EntityRef, Instant, Kind, Memory, Period, Role, identity, instant
 from mnemo_mcp.models.registry import EncoderPair
+from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.recall.question import read
-from mnemo_mcp.settings import Encoders
+from mnemo_mcp.recall.recall import Ask, Recaller
+from mnemo_mcp.settings import Encoders, Settings
 
 QUESTIONS = 120
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SENTENCES, HELD_BACK = 2_400, 400
 PROJECTS = ("", *(f"project-{number}" for number in range(12)))
-BOOSTS: Boosts = (1.0, 1.0, 1.0, 1.0)
 DEPTH = 50
 _CHUNK = 50_000
 
@@ -73,7 +76,11 @@ def main() -> None:
         text_mib = resident() - before
         fill_vectors(index, encoder, made[HELD_BACK:], given.rows, chance)
         common.progress(f"filled in {time.process_time() - began:.0f} s of CPU")
-        result = measure(index, encoder, questions(texts, made, chance))
+        with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder:
+            store = Store(Path(folder) / "mnemo.db", NOW)
+            asked = questions(texts, made, chance)
+            result = measure(index, encoder, asked, ranking(index, encoder, store))
+            store.close()
     result |= {
         "memory_mib": round(resident()),
         "index_mib": round(resident() - before),
@@ -83,27 +90,26 @@ def main() -> None:
     common.report({"rows": given.rows, "dims": given.dims, **result}, given.json)
 
 
-def ranking(index: ProfileIndex, encoder: str) -> Callable[[Asked], Any]:
-    """What is measured: from the text of a question and its vector to rows in order."""
+def ranking(index: ProfileIndex, encoder: str, store: Store) -> Callable[[Asked], Any]:
+    """What is measured: from the text of a question and its vector to rows in order, without embedding."""
+    settings = Settings(home=Path(tempfile.gettempdir()))
+    recaller = Recaller(store, Index(store), EncoderPair(settings.encoders), settings, lambda *_: [])
+    now = instant(NOW)
 
     def rank(asked: Asked) -> Any:
-        question = read(asked.text)
-        allowed = index.states.having(instant(NOW), Status.CURRENT)
-        if asked.project:
-            allowed = allowed & index.inside(Scope(frozenset({asked.project})))
-        near, _ = index.matrices[encoder].nearest(asked.vector, allowed, DEPTH)
-        said, _ = index.postings.search(question.words, BOOSTS, allowed, DEPTH)
-        rows = np.concatenate((near, said))
-        index.postings.held(question.words, rows)
-        index.matrices[encoder].cosines(asked.vector, rows)
-        return rows
+        question = read(asked.text, index.names, UTC, now)
+        projects = frozenset({asked.project}) if asked.project else None
+        ask = Ask(asked.text, "personal", now, settings.recall.limit, projects)
+        return recaller.rank(index, question, Meaning(encoder, asked.vector), ask)
 
     return rank
 
 
-def measure(index: ProfileIndex, encoder: str, asked: Sequence[Asked]) -> dict[str, Any]:
+def measure(
+    index: ProfileIndex, encoder: str, asked: Sequence[Asked], rank: Callable[[Asked], Any]
+) -> dict[str, Any]:
     """CPU time of every question ranked, and of the exact pass, in turns so that both meet the same noise."""
-    rank, matrix = ranking(index, encoder), index.matrices[encoder]
+    matrix = index.matrices[encoder]
     everything = index.states.everything()
     times: dict[str, list[float]] = {"rank": [], "meaning": [], "words": [], "exact": []}
     found = 0
@@ -112,8 +118,8 @@ def measure(index: ProfileIndex, encoder: str, asked: Sequence[Asked]) -> dict[s
     for each in asked:
         timed(times["rank"], lambda each=each: rank(each))
         near = timed(times["meaning"], lambda each=each: matrix.nearest(each.vector, everything, DEPTH))
-        words = read(each.text).words
-        timed(times["words"], lambda words=words: index.postings.search(words, BOOSTS, everything, DEPTH))
+        words = read(each.text, index.names, UTC, instant(NOW)).words
+        timed(times["words"], lambda words=words: index.postings.search(words, EVEN, everything, DEPTH))
         exact = timed(times["exact"], lambda each=each: matrix.exact(each.vector, everything, DEPTH))
         found += len(set(near[0][:20].tolist()) & set(exact[0][:20].tolist()))
     ratio = common.percentile(times["rank"], 0.95) / common.percentile(times["exact"], 0.95)
@@ -214,6 +220,8 @@ def filled(texts: Sequence[str], rows: int) -> ProfileIndex:
             index.tidy()
             common.progress(f"{row + 1} of {rows} memories")
     index.tidy()
+    while index.names.tidy():
+        pass
     return index
 
 

@@ -120,8 +120,9 @@ class ProfileIndex:
         before = self._memories.get(row)
         self._memories.put(row, memory)
         self.states.set(row, memory)
-        self._succeed(row, memory.replaced_by)
-        if memory.erased and not before.erased:
+        if not memory.erased:
+            self._succeed(row, memory.replaced_by)
+        elif not before.erased:
             self._leave(row, before)
         return row
 
@@ -271,6 +272,10 @@ class ProfileIndex:
             self._name(each.name, -1)
         self.entities.remove(row)
         self._texts.blank(row)
+        self._successions.drop(row)
+        for name in before.replaced_by:
+            if row in self._awaited.get(name, ()):
+                self._awaited[name].remove(row)
         self.links.remove(row)
         for matrix in self.matrices.values():
             matrix.clear(row)

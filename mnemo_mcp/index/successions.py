@@ -30,6 +30,17 @@ class Successions:
             self._before.setdefault(new, []).append(old)
             self._after.setdefault(old, []).append(new)
 
+    def drop(self, row: int) -> None:
+        """Take a row out of every pair."""
+        kept = [pair for pair in zip(self._old, self._new, strict=True) if row not in pair]
+        if len(kept) < len(self._old):
+            self._old = array("q", (old for old, _ in kept))
+            self._new = array("q", (new for _, new in kept))
+            for new in self._after.pop(row, ()):
+                self._before[new].remove(row)
+            for old in self._before.pop(row, ()):
+                self._after[old].remove(row)
+
     def pairs(self) -> npt.NDArray[np.int64]:
         """Every pair, old and new."""
         return np.stack((np.array(self._old, np.int64), np.array(self._new, np.int64)), axis=1)
