@@ -263,6 +263,15 @@ def test_a_value_is_changed_in_its_place(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["config.toml"]
 
 
+def test_lines_end_as_they_did(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes('# \u2028 mine\r\n[encoders]\r\nother = "a" # b\r\n'.encode())
+    set_values(file, "encoders", {"other": "c", "english": "d"})
+    assert file.read_bytes().decode() == (
+        '# \u2028 mine\r\n[encoders]\r\nenglish = "d"\r\nother = "c" # b\r\n'
+    )
+
+
 def test_a_file_that_is_not_there_or_has_no_such_table(tmp_path: Path) -> None:
     file = tmp_path / "new" / "config.toml"
     set_values(file, "encoders", {"other": "a"})

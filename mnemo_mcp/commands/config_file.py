@@ -18,7 +18,7 @@ def set_values(file: Path, table: str, values: Mapping[str, str]) -> None:
     Raises `SettingsError` where the file cannot be read, or leaves no place for them as it is written.
     """
     try:
-        text = file.read_text("utf-8") if file.exists() else ""
+        text = file.read_bytes().decode() if file.exists() else ""
         before = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{file} cannot be read: {error}.", "Mend or remove the file.") from None
@@ -34,11 +34,12 @@ def set_values(file: Path, table: str, values: Mapping[str, str]) -> None:
 
 
 def _with(text: str, table: str, values: Mapping[str, str]) -> str:
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     start = next((at for at, line in enumerate(lines) if _is_header(line, table)), None)
-    new = _lines(values)
+    new, ending = _lines(values), "\r" if "\r\n" in text else ""
     if start is None:
-        return "\n".join([*lines, *([""] if lines else []), f"[{table}]", *new.values()]) + "\n"
+        fresh = [*([""] if lines else []), f"[{table}]", *new.values()]
+        return "\n".join([*lines, *(line + ending for line in fresh)]) + "\n"
     end = next((at for at in range(start + 1, len(lines)) if lines[at].lstrip().startswith("[")), len(lines))
     for at in range(start + 1, end):
         for key in list(new):
@@ -46,7 +47,8 @@ def _with(text: str, table: str, values: Mapping[str, str]) -> str:
                 rf"""(\s*["']?{re.escape(key)}["']?\s*=\s*)("[^"]*"|'[^']*')(.*)""", lines[at]
             ):
                 lines[at] = f"{found[1]}{new.pop(key).partition(' = ')[2]}{found[3]}"
-    return "\n".join([*lines[: start + 1], *new.values(), *lines[start + 1 :]]) + "\n"
+    fresh = [line + ending for line in new.values()]
+    return "\n".join([*lines[: start + 1], *fresh, *lines[start + 1 :]]) + "\n"
 
 
 def _is_header(line: str, table: str) -> bool:
@@ -72,7 +74,7 @@ def _replace(file: Path, text: str) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        fresh.write_text(text, "utf-8")
+        fresh.write_bytes(text.encode())
         fresh.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o600)
         fresh.replace(target)
     except OSError as error:
