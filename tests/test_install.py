@@ -340,6 +340,32 @@ def test_another_program_at_work_loses_nothing(person: Person) -> None:
     assert [each.name for each in file.parent.iterdir()] == ["settings.json"]
 
 
+def test_full_disk_leaves_what_works(person: Person) -> None:
+    """Full as the second client's file is written: that one is as it was, and the first one works."""
+    person.both()
+    code = (
+        "import errno, os\n"
+        "from mnemo_mcp.clients import files\n"
+        "write = files.write\n"
+        "def full(path, *given):\n"
+        "    if path.name == 'settings.json':\n"
+        "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "    return write(path, *given)\n"
+        "files.write = full\n"
+        "from mnemo_mcp.cli import main\n"
+        "raise SystemExit(main(['install', 'codex', 'claude']))\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=person.product.environ, cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 1
+    told = done.stderr.decode()
+    assert "settings.json cannot be written: No space left" in told and "mnemo install codex claude" in told
+    assert (person.home / ".claude/settings.json").read_text() == SETTINGS
+    assert person.command("codex", "Stop")
+    person.run("install", "codex", "claude")
+    assert person.command("claude", "Stop")
+
+
 def test_interrupted_installation_leaves_what_works(person: Person) -> None:
     """Killed after the first file was written: it runs, and installing again completes it."""
     person.both()
@@ -458,6 +484,8 @@ def test_second_registration_is_noticed(person: Person) -> None:
     assert "already there: plugin mnemo@mnemo" in person.run("install", "claude")
     assert json.loads(settings.read_text()) == plugin
     assert not (person.home / ".claude.json").exists()
+    person.run("uninstall")
+    assert not settings.exists()
 
 
 def test_two_hooks_at_the_same_moment_say_it_once(person: Person) -> None:
@@ -498,8 +526,10 @@ def test_nothing_installed_is_nothing_to_take_away(person: Person) -> None:
     before = person.files()
     person.run("uninstall")
     assert person.files() == before
-    assert "no client 'emacs'" in person.refused("install", "emacs")
-    assert "Name a client" in person.refused("install")
+    for arguments in (["install", "emacs"], ["install"], ["uninstall", "codex", "--delete-memories"]):
+        done = person.product.run(*arguments)
+        assert (done.returncode, done.stdout) == (2, b"") and b"client" in done.stderr
+    assert person.files() == before
 
 
 # every client

@@ -8,7 +8,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -91,13 +91,19 @@ def asked(places: Places, file: Path) -> Mapping[str, str]:
         )
     known = {hook.key for hook in declared(file)}
     with AppServer(program, places) as server:
-        [listed] = server.call("hooks/list", {"cwds": [str(places.home)]})["data"]
-    return {
-        str(each["key"]): str(each["currentHash"])
-        for each in listed["hooks"]
-        if ours.is_hook(each)
-        and (each["key"] in known or resolved(Path(each["sourcePath"])) == resolved(file))
-    }
+        listed = server.call("hooks/list", {"cwds": [str(places.home)]})
+    try:
+        hooks = [each for entry in listed["data"] for each in entry["hooks"] if ours.is_hook(each)]
+        found = {str(each["key"]): str(each["currentHash"]) for each in hooks if _is_in(each, file, known)}
+    except (KeyError, TypeError, AttributeError):
+        raise _silent() from None
+    if not found:
+        raise Refused(f"Codex does not see the hooks in {file}.", "Start Codex and look at /hooks there.")
+    return found
+
+
+def _is_in(hook: Mapping[str, Any], file: Path, known: Container[str]) -> bool:
+    return hook["key"] in known or resolved(Path(hook["sourcePath"])) == resolved(file)
 
 
 class AppServer:
@@ -114,8 +120,6 @@ class AppServer:
         )
         self._rest = b""
         self._number = 0
-        self.call("initialize", {"clientInfo": {"name": "mnemo", "version": __version__}})
-        self._send({"method": "initialized"})
 
     def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a request. Raises `Refused`."""
@@ -123,12 +127,19 @@ class AppServer:
         self._send({"id": self._number, "method": method, "params": params})
         deadline = time.monotonic() + _ANSWER_SECONDS
         while True:
-            message = json.loads(self._line(deadline))
+            message = self._message(deadline)
             if message.get("id") == self._number and "method" not in message:
                 break
-        if "result" not in message:
+        if not isinstance(message.get("result"), dict):
             raise Refused(f"Codex refused {method}.", "Start Codex and trust the hooks there.")
         return dict(message["result"])
+
+    def _message(self, deadline: float) -> dict[str, Any]:
+        try:
+            message = json.loads(self._line(deadline))
+        except ValueError:
+            raise _silent() from None
+        return message if isinstance(message, dict) else {}
 
     def _send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin
@@ -152,11 +163,20 @@ class AppServer:
         return line
 
     def __enter__(self) -> Self:
+        try:
+            self.call("initialize", {"clientInfo": {"name": "mnemo", "version": __version__}})
+            self._send({"method": "initialized"})
+        except Refused:
+            self.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 stream.close()
@@ -165,7 +185,7 @@ class AppServer:
 
 
 def _silent() -> Refused:
-    return Refused("Codex does not answer.", "Start Codex and trust the hooks there.")
+    return Refused("Codex does not answer as it should.", "Start Codex and trust the hooks there.")
 
 
 def _text(file: Path) -> str | None:

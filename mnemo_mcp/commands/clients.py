@@ -25,14 +25,16 @@ _T = TypeVar("_T")
 def add(commands: Commands) -> None:
     """Enter these commands in the parser."""
     install = command(commands, "install", _install, "let clients use mnemo")
-    install.add_argument("clients", nargs="*", metavar="CLIENT", help=", ".join(BY_NAME))
+    install.set_defaults(wrong=install.error)
+    install.add_argument("clients", nargs="*", metavar="CLIENT", type=_client, help=", ".join(BY_NAME))
     install.add_argument(
         "--found", action="store_true", help="Claude Code and Codex, as far as they are here"
     )
     install.add_argument("--dry-run", action="store_true", help="show the exact edits and change nothing")
     install.add_argument("--trust-hooks", action="store_true", help="tell Codex that you trust the hooks")
     uninstall = command(commands, "uninstall", _uninstall, "take mnemo out of clients; without any: of all")
-    uninstall.add_argument("clients", nargs="*", metavar="CLIENT", help="only these")
+    uninstall.set_defaults(wrong=uninstall.error)
+    uninstall.add_argument("clients", nargs="*", metavar="CLIENT", type=_client, help="only these")
     uninstall.add_argument("--dry-run", action="store_true", help="show the exact edits and change nothing")
     uninstall.add_argument(
         "--delete-memories", action="store_true", help="all memories as well, after a question"
@@ -42,14 +44,14 @@ def add(commands: Commands) -> None:
 
 def _install(options: argparse.Namespace) -> None:
     installer = _installer()
-    names = _known(options.clients)
+    names = list(dict.fromkeys(options.clients))
     others: list[str] = []
     if options.found:
         found = [client.name for client in installer.found()]
         others = [name for name in found if name not in _MAIN]
         names += [name for name in found if name in _MAIN and name not in names]
     if not names and not options.found:
-        raise Failed(f"Name a client: {', '.join(BY_NAME)}; or use --found.")
+        options.wrong(f"name a client ({', '.join(BY_NAME)}) or use --found")
     again = f"mnemo install {' '.join(names)}"
     done = _tried(lambda: installer.install(names, dry_run=options.dry_run), again)
     if options.trust_hooks and "codex" in names and not options.dry_run:
@@ -59,10 +61,10 @@ def _install(options: argparse.Namespace) -> None:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    everywhere, names = not options.clients, _known(options.clients) or list(BY_NAME)
+    everywhere, names = not options.clients, list(dict.fromkeys(options.clients)) or list(BY_NAME)
     data = _data()
     if options.delete_memories and not everywhere:
-        raise Failed("Memories serve all clients. Name none to delete them.")
+        options.wrong("memories serve all clients: name none to delete them")
     if options.delete_memories and not options.dry_run:
         _confirm(data, options.yes)
     installer = _installer()
@@ -87,11 +89,10 @@ def _uninstall(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _known(names: Sequence[str]) -> list[str]:
-    for name in names:
-        if name not in BY_NAME:
-            raise Failed(f"There is no client {name!r}. There are {', '.join(BY_NAME)}.")
-    return list(dict.fromkeys(names))
+def _client(name: str) -> str:
+    if name not in BY_NAME:
+        raise argparse.ArgumentTypeError(f"there is no client {name!r}; there are {', '.join(BY_NAME)}")
+    return name
 
 
 def _tried(work: Callable[[], _T], again: str) -> _T:
