@@ -58,6 +58,7 @@ class Operation(StrEnum):
     CUT = "cut"
     MERGE = "merge"
     UNMERGE = "unmerge"
+    UNDO = "undo"
     ALIAS = "alias"
     ERASE = "erase"
 

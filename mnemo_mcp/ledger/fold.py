@@ -2,7 +2,8 @@
 
 A memory holds in a set of half-open periods. Asserting gives the first one; closing, cutting and
 retracting only ever take time away from it, so the order of rows known at one instant cannot
-matter, and a row known later can never change what was answered before.
+matter, and a row known later can never change what was answered before. An undo names an earlier row
+that counts no more from then on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from mnemo_mcp.memory import (
 
 _CLAIM = tuple(each.name for each in fields(Claim))
 _MEMORY = tuple(each.name for each in fields(Memory))
+_UNDOABLE = frozenset((Operation.CONFIRM, Operation.CLOSE, Operation.CUT, Operation.RETRACT, Operation.MERGE))
 
 
 def fold(rows: Iterable[LedgerRow], known_at: Instant | None = None) -> Memory | None:
@@ -42,9 +44,10 @@ def fold(rows: Iterable[LedgerRow], known_at: Instant | None = None) -> Memory |
     first = next((row for row in known if row.operation is Operation.ASSERT), None)
     if first is None:
         return None
+    undone = {row.body.get("row") for row in known if row.operation is Operation.UNDO}
     memory = _asserted(first)
     for row in known:
-        if row is not first:
+        if row is not first and not (row.id in undone and row.operation in _UNDOABLE):
             memory = _apply(memory, row)
     return memory
 
@@ -94,7 +97,7 @@ def _apply(memory: Memory, row: LedgerRow) -> Memory:
             return replace(memory, merged_into="", episodes=kept or memory.episodes)
         case Operation.ERASE:
             return replace(memory, claim=Claim(""), erased=True, reason="")
-        case Operation.ASSERT | Operation.ALIAS:
+        case Operation.ASSERT | Operation.ALIAS | Operation.UNDO:
             return memory  # the same claim asserted twice: the first one counts
 
 

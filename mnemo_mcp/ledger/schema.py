@@ -217,8 +217,8 @@ CREATE TABLE endpoints (
     manners TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 """
-# What the judge said of a candidate and one neighbour ("" for the candidate by itself), and the ledger rows that
-# came of it. `candidate`, `guard` and `reason` hold texts that can be erased; they are blanked with them.
+# What the judge said of a candidate and one neighbour ("" for the candidate by itself), and the ledger rows
+# that came of it. `candidate` and `guard` hold texts that can be erased; they are blanked then.
 _VERDICTS = """
 CREATE TABLE verdicts (
     seq INTEGER PRIMARY KEY,

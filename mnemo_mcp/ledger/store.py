@@ -16,6 +16,7 @@ from mnemo_mcp.ledger.episodes import Episodes
 from mnemo_mcp.ledger.truth import Truth
 from mnemo_mcp.ledger.uses import Uses
 from mnemo_mcp.ledger.vectors import Vectors
+from mnemo_mcp.ledger.verdicts import Verdicts
 from mnemo_mcp.ledger.work import Work
 
 
@@ -30,6 +31,7 @@ class Store:
         self.accounts = Accounts(self.database)
         self.uses = Uses(self.database)
         self.work = Work(self.database)
+        self.verdicts = Verdicts(self.database)
         self.calls = Calls(self.database)
         self.endpoints = Endpoints(self.database)
         self.vectors = Vectors(self.database)

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from mnemo_mcp.memory import Instant, LedgerRow, Memory, Operation
 from mnemo_mcp.recall.answer import Answer
 
+_DONE = {
+    "confirm": "confirmed",
+    "close": "closed",
+    "cut": "cut",
+    "retract": "retracted",
+    "merge": "merged",
+}
 SAME = "Nothing about it was learned, closed or retracted in between."
 
 
@@ -78,6 +85,8 @@ def _told(row: LedgerRow, named: Callable[[str], Memory | None]) -> str:
             return f"On {on} merged {what} into another memory that says the same."
         case Operation.UNMERGE:
             return f"On {on} took the merging of {what} back."
+        case Operation.UNDO:
+            return f"On {on} took back that {what} was {_DONE.get(str(row.body.get('undoes')), 'changed')}."
         case Operation.ERASE:
             return f"On {on} erased {row.memory} on request."
         case _:
