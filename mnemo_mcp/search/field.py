@@ -21,15 +21,16 @@ Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 # Set on two of LoCoMo's ten conversations (conv-26, conv-30); see docs/recall.md, "Episodes".
-VECTOR_WEIGHT = 0.41
+VECTOR_WEIGHT = 0.47
 _K1, _B = 1.2, 0.4  # with the full length normalisation of 0.75 short answers crowd out what says something
 _COVERAGE = 0.3  # the share of the question that is held, beside BM25
 _NEIGHBOUR_WORDS = 60  # of a longer neighbour only so many count: it would drown what stands beside it
-_NAMED = 0.06  # said by whom the question names
-_TIMELY = 0.12  # from a time the question names
+_SPREAD = 0.1  # of MiniLM's cosines: what lies so far above the field is as good as a tenth of all words
+_NAMED = 0.05  # said by whom the question names
+_TIMELY = 0.11  # from a time the question names
 _TOLD_LATER = timedelta(days=7)
-_ASKS = 0.06  # a question seldom answers
-_LENGTH, _LENGTH_FULL, _LENGTH_LEAST = 0.05, 50, -2.0  # words from which on more say no more; in powers of e
+_ASKS = 0.05  # a question seldom answers
+_LENGTH, _LENGTH_FULL, _LENGTH_LEAST = 0.04, 50, -2.0  # words from which on more say no more; in powers of e
 
 
 Vector = tuple[str, Floats]
@@ -112,7 +113,7 @@ def weigh(field: Field, vector_weight: float = VECTOR_WEIGHT) -> Weighed:
     words = _by_words(field) if words_heard else nothing
     cosines = np.where(there, field.cosines, np.float32(-1.0)) if meaning_heard else nothing
     share = vector_weight if words_heard and meaning_heard else float(meaning_heard)
-    near = np.where(there, field.cosines, field.cosines[there].mean()) if meaning_heard else nothing
+    near = _by_meaning(field.cosines, there) if meaning_heard else nothing
     score = (1 - share) * words + share * near + _beside_content(field)
     return Weighed((words > 0) | (cosines > 0), score.astype(np.float32), words, cosines)
 
@@ -133,6 +134,12 @@ def _by_words(field: Field) -> Floats:
     coverage = tells @ (counts > 0).astype(np.float32) / (tells.sum() or 1.0)
     # where even the best holds little of the question, its words tell little: meaning has the say
     return np.asarray((bm25 / (bm25.max() or 1.0) + _COVERAGE * coverage) * coverage.max(), np.float32)
+
+
+def _by_meaning(cosines: Floats, there: Mask) -> Floats:
+    """How far each cosine stands above the middle of the field; cosines of encoders do not compare."""
+    middle, spread = cosines[there].mean(), cosines[there].std()
+    return np.where(there, (cosines - middle) * (_SPREAD / (spread or 1.0)), np.float32(0.0))
 
 
 def _of(values: Floats, beside: Places) -> Floats:
