@@ -183,6 +183,19 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """When the judge acts, and what it is shown; see docs/judging.md."""
+
+    act_from: float = 0.6  # the probability below which nothing is merged, closed, retracted or left out
+    said_may_act: bool = False  # models that name an answer and give no probability
+    neighbours: int = 8
+    by_meaning: int = 3  # so many of them, then
+    by_words: int = 3  # so many others, then those that share entities
+    idle_seconds: float = 300.0  # after these without a change what is new is looked through for repeats
+    full_days: float = 7.0  # between two passes over everything
+
+
+@dataclass(frozen=True, slots=True)
 class Daemon:
     """The life of the resident process."""
 
@@ -205,6 +218,7 @@ class Settings:
     recall: Recall = field(default_factory=Recall)
     models: Models = field(default_factory=Models)
     usage: Usage = field(default_factory=Usage)
+    judging: Judging = field(default_factory=Judging)
     daemon: Daemon = field(default_factory=Daemon)
 
     @property
