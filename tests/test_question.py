@@ -238,6 +238,30 @@ DATED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("question", "past"),
+    [
+        ("Which provider settled cards before Adyen?", True),
+        ("What was Finch written in before Svelte?", True),
+        ("¿Qué proveedor liquidaba las tarjetas antes de Adyen?", True),
+        ("Welcher Anbieter hat die Karten vor Adyen abgerechnet?", True),
+        ("Was haben wir vor Svelte benutzt, und warum?", True),
+        ("Was stand vor Adyen?", True),
+        ("Cosa si usava prima di Svelte?", True),
+        ("Через кого проводили карты до Adyen?", True),
+        ("Svelteの前、Finchは何で書かれていましたか？", True),
+        ("What should I run before Svelte?", False),
+        ("What runs before Adyen answers?", False),
+        ("Which port does Adyen use?", False),
+    ],
+)
+def test_before_a_thing_that_is_named_is_the_past(question: str, past: bool) -> None:
+    names = Names()
+    for name in ("Adyen", "Svelte"):
+        names.add(name, name.lower())
+    assert read(question, names).past is past
+
+
 def when(question: str, now: str = NOW, zone: str = "Europe/Madrid") -> tuple[str, str | None, str] | None:
     """The local beginning and end of the time a question names, and how exactly it does."""
     asked = read(question, None, ZoneInfo(zone), now).time

@@ -133,6 +133,16 @@ class States:
             (status, when), _Kept(mask, lambda row: self._status(row, when) is status, since, until)
         )
 
+    def unchanged_until(self, at: Instant) -> int:
+        """Up to when no row begins or ends to hold after an instant, in milliseconds."""
+        when = milliseconds(at)
+        self.having(at, Status.CURRENT)
+        return next(
+            kept.until
+            for key, kept in self._kept.items()
+            if isinstance(key, tuple) and key[0] is Status.CURRENT and kept.since <= when < kept.until
+        )
+
     def beginning(self, period: Period) -> Mask:
         """The rows that began to hold within a period."""
         start, size = self._start[: self._size], self._size

@@ -45,6 +45,7 @@ class Database:
         self._local = threading.local()
         self._closers: list[weakref.finalize[[], threading.Thread]] = []
         self._guard = threading.Lock()
+        self._commits = 0
         self._damage: StoreDamaged | None = None
         try:
             with self._translated():
@@ -68,6 +69,8 @@ class Database:
             try:
                 yield connection
                 connection.commit()
+                with self._guard:
+                    self._commits += 1
             finally:
                 if connection.in_transaction:  # it broke off, or could not be committed
                     connection.rollback()
@@ -77,6 +80,11 @@ class Database:
         """A connection for reading; it sees what was committed when each statement begins."""
         with self._translated():
             yield self._connection()
+
+    @property
+    def commits(self) -> int:
+        """How many transactions this process has committed; the one owner of a store writes all of them."""
+        return self._commits
 
     def check(self) -> list[str]:
         """What is wrong with the file, in words; empty when it is sound."""

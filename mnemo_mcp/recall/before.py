@@ -7,6 +7,7 @@ done ("before deploying, run the tests") is no past.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mnemo_mcp.recall.datewords import UNITS
@@ -130,6 +131,31 @@ _LONGEST_UNIT = 16
 _LAST_WORD = re.compile(r"\w+(?=\W*$)")
 _USUAL = re.compile(r"\b(?:do|does|is|are|runs|happens|comes|goes)\b")
 _DONE = re.compile(r"\b(?:was|were|did|had|used)\b")
+
+
+_TO_A_NAME = re.compile(
+    r"\b(?:before|prior to|antes d[eao]s?|avant|vor|prima di|voor|przed|до)"
+    r"(?: (?:the|de[nmr]|die|das|il|la|lo|o|a|le|el|het))? ?$",
+    re.IGNORECASE,
+)
+_FROM_A_NAME = re.compile(r"\s?(?:の前|以前|之前|前|이전|\s?전)")
+_NOTHING_MORE = re.compile(
+    r"\s*(?:[?!.,;:)？！。、，]|$)|\s+(?:\w*ge\w+(?:t|en)|benutzt|verwendet|gebruikt)\b"  # German closes with it
+)
+
+
+def before_named(text: str, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether a text asks what was before one of the things it names (from, to).
+
+    What must be done before something is not asked about the past, nor is what comes before it each time.
+    """
+    if any(signs.needed.search(text.lower()) for signs in (_LATIN, _CYRILLIC, _EASTERN)):
+        return False
+    return any(
+        _FROM_A_NAME.match(text, end)
+        or (_TO_A_NAME.search(text[max(0, start - 20) : start]) and _NOTHING_MORE.match(text, end))
+        for start, end in spans
+    )
 
 
 def asks_past(sentence: str, asks_from: int | None) -> bool:

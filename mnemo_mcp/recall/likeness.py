@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mnemo_mcp.guard import may_be_same
 from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.settings import Recall
@@ -32,11 +33,10 @@ class Likeness:
         return self._least(one, other, self._constants.alike_meaning, self._constants.alike_words)
 
     def repeats(self, one: int, other: int) -> bool:
-        """The same words in whatever order, and so near in meaning that they say the same."""
+        """Alike enough to say the same, and the guard sees no difference."""
         if not self._least(one, other, self._constants.repeat_meaning, self._constants.repeat_words):
             return False
-        words, others = (sorted(self._index.words_of(row)) for row in (one, other))
-        return words == others
+        return may_be_same(*(self._index.memory(row).claim.text() for row in (one, other)))
 
     def any_repeats(self) -> bool:
         """Whether any two of the rows may say the same: where all have vectors, one look tells."""

@@ -13,7 +13,7 @@ from typing import Any
 from mnemo_mcp.index.names import Named, Names
 from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall.asking import W, asked_part
-from mnemo_mcp.recall.before import asks_past
+from mnemo_mcp.recall.before import asks_past, before_named
 from mnemo_mcp.recall.dates import Asked, asked_time
 from mnemo_mcp.words import ACKNOWLEDGEMENTS, STOP_WORDS, is_identifier, telling, words
 
@@ -109,18 +109,19 @@ def read(text: str, names: Names | None = None, zone: tzinfo = UTC, now: Instant
         found = found[: _MOST_WORDS // 3] + found[-2 * _MOST_WORDS // 3 :]
     sentences = _sentences(kept)
     asks, past = _asked(sentences)
-    paths = _distinct(match[1] for match in _PATHS.finditer(kept))
+    entities = _entities(kept, names)
+    spans = [(each.start, each.end) for each in entities]
     return Question(
         kept,
         tuple(found),
         tuple(word for word in found if names_one_thing(word)),
         _bare(kept),
-        entities=_entities(kept, names),
+        entities=entities,
         asks=asks,
-        past=past,
+        past=past or (bool(spans) and before_named(kept, spans)),
         quoted=_distinct(match[match.lastindex or 0] for match in _QUOTED.finditer(kept)),
         figures=_distinct(match[0] for match in _FIGURES.finditer(kept)),
-        paths=paths,
+        paths=_distinct(match[1] for match in _PATHS.finditer(kept)),
         time=_time(sentences, tuple(found), zone, now),
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from mnemo_mcp.errors import ModelError
 from mnemo_mcp.index.arrays import Mask
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import ProfileIndex, Scope
+from mnemo_mcp.index.states import milliseconds
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Instant, Memory, Status, instant, moment
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
+from mnemo_mcp.recall.cache import Answers, Asking, QuestionVectors
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.recall.dates import Asked
 from mnemo_mcp.recall.explanation import Explanation
@@ -35,6 +37,7 @@ NOT_READY = "Vectors are not ready yet: answered from words alone."
 NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`); answered from words alone."
 
 _MOMENT = timedelta(milliseconds=1)
+_LIFE = timedelta(hours=1)  # of an answer at hand: what fades in that time moves nothing
 _LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
 
 
@@ -91,9 +94,26 @@ class Recaller:
         self._constants = settings.recall
         self._episodes = episodes
         self._versions = Versions(store.truth.history)
+        self._vectors = QuestionVectors()
+        self._answers = Answers(settings.recall.same_question)
 
     def answer(self, ask: Ask) -> Answer:
-        """Memories that are relevant and stand in scope, current ones first; else passages of episodes."""
+        """Memories that are relevant and stand in scope, current ones first; else passages of episodes.
+
+        The answer is one that was given before where nothing has changed that bears on it.
+        """
+        if ask.explain:
+            return self._answer(ask, None)
+        index = self._index.profile(ask.profile)
+        asking = Asking(ask.text, self._scope(ask), ask.now)
+        return self._answers.get(asking, lambda: (self._answer(ask, asking), _until(index, ask)))
+
+    def _scope(self, ask: Ask) -> Hashable:
+        """All that decides an answer but the words of the question: the ask, the store, the encoders."""
+        encoders = tuple(encoder.id for encoder in self._encoders.ready_encoders())
+        return replace(ask, text="", now=""), self._store.database.commits, encoders, self._encoders.ready
+
+    def _answer(self, ask: Ask, asking: Asking | None) -> Answer:
         index = self._index.profile(ask.profile)
         with index.lock:
             question = read(ask.text, index.names, ask.zone, ask.now)
@@ -102,6 +122,10 @@ class Recaller:
         if question.time and question.time.anything:
             return self._within(index, question.time, ask)
         meaning, notes = self._meaning(question)
+        if asking and meaning:
+            if near := self._answers.near(asking, meaning.vector):
+                return near
+            self._answers.remember_vector(asking, meaning.vector)
         then = _as_of(ask, question.time)
         with index.lock:
             tiers = self.rank(index, question, meaning, then)
@@ -183,7 +207,10 @@ class Recaller:
                 return None, (NOT_READY,)
             return None, ((NO_ENCODER,) if self._encoders.problems else ())
         try:
-            return Meaning(encoder.id, encoder.encode([question.text], query=True)[0]), ()
+            vector = self._vectors.of(
+                encoder.id, question.text, lambda: encoder.encode([question.text], query=True)[0]
+            )
+            return Meaning(encoder.id, vector), ()
         except ModelError as error:
             return None, (f"Answered from words alone: {error}",)
 
@@ -214,6 +241,20 @@ def _as_of(ask: Ask, asked: Asked | None) -> Ask:
     if asked is None or ask.valid_at or ask.known_at or not ask.past:
         return ask
     return replace(ask, valid_at=min(instant(moment(asked.period.end or ask.now) - _MOMENT), ask.now))
+
+
+def _until(index: ProfileIndex, ask: Ask) -> Instant:
+    """How long an answer holds if nothing is written: until something begins or ends, or the day does."""
+    now = moment(ask.now)
+    local = now.astimezone(ask.zone)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    with index.lock:
+        border = index.states.unchanged_until(ask.now)
+    hour = now + _LIFE
+    ends = [hour, midnight]
+    if border < milliseconds(instant(hour)):
+        ends.append(datetime.fromtimestamp(border / 1000, UTC))
+    return instant(min(ends))
 
 
 def _local(at: Instant, zone: tzinfo) -> str:
