@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mnemo_mcp.guard import ground
-from mnemo_mcp.guard.reading import Mark, Reading, read
+from mnemo_mcp.guard.reader import read
+from mnemo_mcp.guard.reading import Mark, Reading
 
 _MOST_PAIRED = 300  # values left over on a side that are still looked at one by one
 _LONGEST = 10_000  # characters; longer texts are no claims, and the same only word for word

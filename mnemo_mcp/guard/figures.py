@@ -36,15 +36,13 @@ def number(text: str, language: str) -> frozenset[Fraction] | None:
     if text.isdigit():
         return None if len(text) > 1 and text[0] == "0" else frozenset({Fraction(int(text))})
     found = set()
-    if _DECIMAL.fullmatch(text):
-        if "," in text or text.startswith("0."):
-            found.add(Fraction(text.replace(",", ".")))
+    if _DECIMAL.fullmatch(text) and ("," in text or text.startswith("0.")):
+        found.add(Fraction(text.replace(",", ".")))
     if grouped := _THOUSANDS.fullmatch(text):
-        separator = grouped[1]
-        if separator != "." or language != "en" or text.count(".") > 1:
+        if grouped[1] == "," and language == "en":
+            found.clear()  # 5,000 is no five in English
+        if grouped[1] != "." or language != "en" or text.count(".") > 1:
             found.add(Fraction(re.sub(r"\D", "", text)))
-        if separator == "," and language == "en":
-            found.discard(Fraction(text.replace(",", "."))) if text.count(",") == 1 else None
     return frozenset(found) or None
 
 

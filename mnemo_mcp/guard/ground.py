@@ -191,7 +191,7 @@ def _same_slot(
 
 
 def _slots(items: Sequence[Item]) -> dict[Item, list[tuple[str, str]]]:
-    """For each word the words it stands beside; the end of a sentence is a place where a clause has two words."""
+    """For each word the words that it stands beside within its clause."""
     found: dict[Item, list[tuple[str, str]]] = {}
     for before, item, after in zip((None, *items), items, (*items[1:], None), strict=False):
         slots = []

@@ -17,7 +17,7 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "ru", "ja", "zh", "ko")
 _LATIN = LANGUAGES[:6]
 _IN_ANY_LANGUAGE = frozenset({"concept", "pole", "environment", "name", "repeat"})
 _BESIDE_FIGURES = frozenset({"unit", "multiplier", "month", "clock"})
-_UNMISTAKABLE = 5  # letters
+_UNMISTAKABLE, _UNMISTAKABLE_ENGLISH = 5, 3  # letters
 _SHORTEST_PREFIX, _LONGEST_PHRASE = 1, 5
 _ENOUGH_TO_TELL = 400  # words; the language of a text shows in its beginning
 
@@ -124,14 +124,15 @@ def lexicon() -> Lexicon:
             table = figures[language] if kind in _BESIDE_FIGURES else general[language]
             for entry in column.split():
                 table.add(entry, meaning)
-                if (language == "en" and kind in _IN_ANY_LANGUAGE) or _denies_anywhere(kind, entry):
+                if (language == "en" and kind in _IN_ANY_LANGUAGE) or _denies_anywhere(language, kind, entry):
                     common.add(entry, meaning)
     return Lexicon(general, figures, common)
 
 
-def _denies_anywhere(kind: str, entry: str) -> bool:
-    """Short negations are other words in other languages: `no` is "in the" in Portuguese."""
-    return kind == "negation" and len(entry) >= _UNMISTAKABLE and "_" not in entry
+def _denies_anywhere(language: str, kind: str, entry: str) -> bool:
+    """Short negations are other words in other languages (`no` is "in the" in Portuguese); these are not."""
+    unmistakable = _UNMISTAKABLE_ENGLISH if language == "en" else _UNMISTAKABLE
+    return kind == "negation" and len(entry) >= unmistakable and "_" not in entry
 
 
 def _lines() -> list[tuple[str, str, list[str]]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from mnemo_mcp.guard.comparing import differences
-from mnemo_mcp.guard.reading import Item, Reading, read
+from mnemo_mcp.guard.reader import read
+from mnemo_mcp.guard.reading import Item, Reading
 from mnemo_mcp.guard.stems import stem
 
 _BY_KEY = frozenset({"name", "environment"})  # an alias is the same word

@@ -25,7 +25,8 @@ _BY_LENGTH = {
     for language, endings in _ENDINGS.items()
 }
 _KOREAN = """
-    은 는 이 가 을 를 에 에서 의 로 으로 와 과 도 만 까지 부터 마다 에게 한테 께서 이다 입니다 이며 하고 라고 이라고
+    은 는 이 가 을 를 에 에서 의 로 으로 와 과 도 만 까지 부터 마다 에게 한테 께서
+    이다 입니다 이며 하고 라고 이라고
     들 들은 들이 들을 한다 합니다 했다 하는 된다 됩니다 되었다 됐다
 """
 _PARTICLES = tuple(sorted(_KOREAN.split(), key=len, reverse=True))
