@@ -35,6 +35,8 @@ from mnemo_mcp.index.arrays import Floats
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.postings import EVEN
 from mnemo_mcp.index.profile import ProfileIndex
+from mnemo_mcp.index.snapshot import Snapshot
+from mnemo_mcp.index.snapshot import read as read_snapshot
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Instant, Kind, Memory, Period, Role, identity, instant
 from mnemo_mcp.models.registry import EncoderPair
@@ -81,6 +83,8 @@ def main() -> None:
             asked = questions(texts, made, chance)
             result = measure(index, encoder, asked, ranking(index, encoder, store))
             store.close()
+            result |= snapshot(index, Path(folder) / "index" / "snapshot")
+        result |= growing(index, encoder, texts, made, given.rows)
     result |= {
         "memory_mib": round(resident()),
         "index_mib": round(resident() - before),
@@ -134,6 +138,51 @@ def measure(
         "questions": len(asked),
         **figures,
     }
+
+
+def snapshot(index: ProfileIndex, path: Path) -> dict[str, float]:
+    """What it costs to save the index and to have it again, first question included."""
+    began = time.thread_time()
+    frozen = index.freeze()
+    froze = time.thread_time()
+    made = frozen.sealed()
+    index.adopt(frozen, made)
+    with Snapshot(path) as file:
+        frozen.save(file, "", made, index.lock)
+        file.finish({})
+        file.publish()
+    saved = time.thread_time()
+    back = ProfileIndex.restored(read_snapshot(path, {}))
+    back.postings.search(["timeout"], EVEN, back.states.everything(), DEPTH)
+    return {
+        "freeze_ms": round(1000 * (froze - began), 1),
+        "save_s": round(saved - began, 2),
+        "load_s": round(time.thread_time() - saved, 2),
+        "snapshot_mib": round(path.stat().st_size / 2**20),
+    }
+
+
+def growing(
+    index: ProfileIndex, encoder: str, texts: Sequence[str], made: Floats, rows: int
+) -> dict[str, float]:
+    """What one more memory costs, its vector and the next search included."""
+    chance, times = random.Random(1), list[float]()
+    everything = np.ones(len(index) + 200, np.bool_)
+    for number in range(100):
+        new = memory(rows + number, texts, NAMES, chance)
+
+        def enter(new: Memory = new, number: int = number) -> None:
+            row = index.apply(new)
+            scale = float(np.abs(made[number]).max()) / 127
+            index.attach(
+                encoder,
+                made.shape[1],
+                {new.id: (scale, np.rint(made[number] / scale).astype(np.int8).tobytes())},
+            )
+            index.postings.search(["timeout"], EVEN, everything[: (row or 0) + 1], DEPTH)
+
+        timed(times, enter)
+    return {"one_more_p50_ms": round(statistics.median(times), 2), "one_more_most_ms": round(max(times), 2)}
 
 
 def timed(times: list[float], work: Callable[[], Any]) -> Any:
