@@ -307,6 +307,17 @@ def test_what_was_told_at_the_door_is_missed_after_ten_turns(desk: Desk) -> None
     assert desk.verdicts() == [UNUSED]
 
 
+def test_what_was_told_at_the_door_is_missed_when_the_context_is_lost(desk: Desk) -> None:
+    """What is told again after a compaction is another time it was shown, with turns of its own."""
+    desk.service.remember(GATEWAY, kind="decision")
+    desk.hook("session-open", source="startup")
+    desk.turn("s-1", IN_VAIN, "Sort the imports of the parser module")
+    assert desk.hook("session-open", source="compact")
+    assert desk.verdicts() == ["", ""]
+    desk.turn("s-1", USES_IT, "Go on with the parser module", turn="t-2")
+    assert desk.verdicts() == [UNUSED, USED]
+
+
 def test_one_doubtful_turn_leaves_the_door_open(desk: Desk) -> None:
     desk.service.remember(GATEWAY, kind="decision")
     desk.hook("session-open", source="startup")
