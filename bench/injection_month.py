@@ -135,19 +135,23 @@ def live(rows: list[Row], turns: int, seed: int, usage: Usage, vectors: bool) ->
             month = Month(service, folder, seed, names, now)
             prompts = [row for row in rows if "prompt" in row]
             plan = planned(chance, prompts, turns)
+            account = Account(service.store, service.zone)
             marks: dict[int, int] = {}
+            set_in = 0
             for day, sessions in enumerate(plan):
                 now[0] = BEGIN + timedelta(days=day)
                 for number, asked in enumerate(sessions):
                     month.session(f"d{day:02}-{number}", asked)
                 marks[day] = month.given
+                if not set_in and account.stats("personal", instant(now[0]))["muted"]:
+                    set_in = day + 1
                 common.progress(f"day {day + 1} of {DAYS}, {month.turns} turns")
-            account = Account(service.store, service.zone)
             end = instant(BEGIN + timedelta(days=DAYS))
             return {
                 **figures(account.stats("personal", end, DAYS + 1)),
                 "early": figures(account.stats("personal", instant(BEGIN + timedelta(days=10)), 10)),
                 "late": figures(account.stats("personal", end, 10)),
+                "muting_set_in_on_day": set_in or None,
                 "needed": month.needed,
                 "needed_and_there": month.given,
                 "needed_and_there_late": month.given - marks[DAYS - 11],
