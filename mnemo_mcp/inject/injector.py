@@ -125,7 +125,7 @@ class Injector:
         with index.lock:
             scope = index.inside(Scope(occasion.projects, frozenset(_STANDING)))
             rows = (scope & index.states.having(occasion.now, Status.CURRENT)).nonzero()[0]
-            memories = [index.memories[int(row)] for row in rows]
+            memories = [index.memory(int(row)) for row in rows]
         memories = [
             each for each in memories if self._tellable(each, occasion) and each.origin is not Role.TOOL
         ]
