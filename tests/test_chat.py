@@ -299,6 +299,20 @@ def test_the_key_comes_from_where_it_is_kept(
     assert key.encode() not in (tmp_path / "mnemo.db").read_bytes()
 
 
+def test_a_name_and_password_in_the_address_are_sent_and_not_shown(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    word = "-".join(("made", "for", "this", "test"))
+    url = server.url.replace("http://", f"http://me:{word}@")
+    connected = Connected(tmp_path, server, endpoint={"url": url})
+    connected.read()
+    assert server.requests[0].headers["authorization"].startswith("Basic ")
+    server.answer = lambda request: fails(500)
+    with pytest.raises(errors.ServerFailed) as raised:
+        connected.read("other")
+    assert word not in str(raised.value) and word not in json.dumps(connected.models.status())
+
+
 @pytest.mark.parametrize("missing", [{"key_env": "NOT_SET"}, {"key_file": "/nonexistent/key"}])
 def test_a_missing_key_is_told_and_nothing_sent(
     server: ModelServer, tmp_path: Path, missing: dict[str, str]

@@ -602,6 +602,9 @@ def _configure(product: Product, server: ModelServer, **more: Any) -> None:
 
 
 def test_doctor_names_what_is_wrong_with_a_model(product: Product, server: ModelServer) -> None:
+    """And no proxy of the environment comes between, which here is one that nobody answers for."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        product.environ |= {name: "http://127.0.0.1:9", name.lower(): "http://127.0.0.1:9"}
     _configure(product, server)
     assert product.json("status", MNEMO_ENCODERS="off")["models"]["endpoints"][0]["url"] == server.url
     assert not server.requests  # looking costs nothing

@@ -224,7 +224,8 @@ class PlainJson:
             parsed = completion(answer, schema).parsed
             return {each.name: self._read(each, parsed.get(each.name)) for each in questions}
 
-        return send(self._caller, body, 40 * len(questions) + 40, read, purpose=purpose, sources=sources)
+        most = self._caller.client.settings.max_output_tokens  # few are needed, but a model may think first
+        return send(self._caller, body, most, read, purpose=purpose, sources=sources)
 
     def _read(self, question: Question, said: Any) -> Answer:
         return Answer(said=said) if said in options_of(question) else REFUSED

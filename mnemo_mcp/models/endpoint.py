@@ -145,7 +145,7 @@ class EndpointClient:
             """Nothing about this machine, and no header the environment holds for another server."""
             for name in set(request.headers) - _SENT:
                 del request.headers[name]
-            if not key:
+            if not key and not request.url.userinfo:
                 request.headers.pop("authorization", None)
             request.headers["user-agent"] = f"mnemo/{__version__}"
 
