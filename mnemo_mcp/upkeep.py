@@ -33,7 +33,7 @@ _log = logging.getLogger("mnemo")
 _FRESH = 8  # memories embedded in an answer's way, about 20 ms each
 _FRESH_SECONDS = 0.2  # a batch embedded in the background may be in the way for so long
 _MOVING_ROWS = 16  # a larger encoder takes seconds for them, and other background work waits
-_FAREWELL_SECONDS = 5.0  # for a batch that is out at another machine
+_FAREWELL_SECONDS = 5.0  # for a batch that is being embedded
 _BACKLOG = 64  # vectors; with more to be made an answer waits for none of them and says so
 _BATCH = 64
 
@@ -230,6 +230,9 @@ class Upkeep:
 
     def close(self) -> None:
         self._ending.set()
+        for encoder in self._encoders.ready_encoders():
+            if isinstance(encoder, EndpointEncoder):
+                encoder.close()
         for lock in list(self._embedding_now.values()):
             if lock.acquire(timeout=_FAREWELL_SECONDS):  # who is embedding ends with its batch
                 lock.release()

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 from embeddings_server import EmbeddingsServer
+from product import Product, until
 
 from mnemo_mcp.errors import EndpointError, ModelError, SettingsError
 from mnemo_mcp.models.embeddings import EndpointEncoder, from_settings
@@ -354,3 +356,29 @@ def test_a_proxy_of_another_sort_is_told(server: EmbeddingsServer, monkeypatch: 
 def test_a_description_that_cannot_be_meant_is_refused(table: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         EncoderPair(Encoders(other="far", endpoint={"far": table}))
+
+
+def test_a_hook_is_not_held_up_by_a_server_that_hangs(product: Product, server: EmbeddingsServer) -> None:
+    server.pause = 30.0
+    settings = {"encoders": {"english": "far", "other": "far", "endpoint": {"far": server.table()}}}
+    product.data.mkdir(parents=True)
+    (product.data / "config.toml").write_text(tomli_w.dumps(settings), "utf-8")
+    product.remember("The zeppelin gateway listens on port 8443 because 443 is taken", kind="decision")
+    until(lambda: len(product.json("status")["encoders"]) == 1)
+    prompt = "Which port does the zeppelin gateway listen on?"
+    product.hook("pre-message", prompt=prompt, session="s-1")  # this one may wait for its second
+    began = time.monotonic()
+    shown = product.hook("pre-message", prompt=prompt, session="s-2")
+    assert "8443" in shown
+    assert time.monotonic() - began < LONG
+    assert len([request for request in server.requests if prompt in request["input"]]) <= 1
+
+
+def test_the_daemon_ends_while_a_server_hangs(product: Product, server: EmbeddingsServer) -> None:
+    server.pause = 60.0
+    settings = {"encoders": {"english": "far", "other": "far", "endpoint": {"far": server.table()}}}
+    product.data.mkdir(parents=True)
+    (product.data / "config.toml").write_text(tomli_w.dumps(settings), "utf-8")
+    product.remember("The gateway listens on port 8443")
+    until(lambda: bool(server.requests))
+    assert product.json("stop")["stopped"]

@@ -35,6 +35,7 @@ _NOTHING = "-"  # what stands for a text without content, and for one that is re
 _TOO_MUCH = re.compile(r"too (?:large|long|many tokens)|context (?:length|size)|batch size", re.IGNORECASE)
 _REST_SECONDS, _REST_SECONDS_MOST = 2.0, 300.0
 _QUESTIONS_KEPT = 256
+_LOOK_SECONDS = 0.1  # between two looks whether mnemo is ending
 _T = TypeVar("_T")
 
 
@@ -106,6 +107,7 @@ class EndpointEncoder:
         self._client = _client(name, options, options.timeout_seconds, environ)
         self._hurried = _client(name, options, options.question_timeout_seconds, environ)
         self._rest = _Rest(clock)
+        self._ending = threading.Event()
         self._asked: OrderedDict[str, Matrix] = OrderedDict()
         self._lock = threading.Lock()
         importlib.import_module("openai")  # 0.8 s of CPU, which are not to fall on the first question
@@ -122,24 +124,23 @@ class EndpointEncoder:
             rows = [self._documents(ready[at : at + size]) for at in range(0, len(ready), size)]
         return np.concatenate(rows) if rows else np.empty((0, self.dims), np.float32)
 
+    def close(self) -> None:
+        """Wait for no answer any more: who is asking gets an `EndpointError` at once."""
+        self._ending.set()
+
     def _question(self, text: str) -> Matrix:
         with self._lock:
             if text in self._asked:
                 self._asked.move_to_end(text)
                 return self._asked[text]
-        vector = self._rest.unless_resting(lambda: self._in_time(text or _NOTHING))
+        vector = self._rest.unless_resting(
+            lambda: self._ask(self._hurried, [text or _NOTHING], self._options.question_timeout_seconds)
+        )
         with self._lock:
             self._asked[text] = vector
             while len(self._asked) > _QUESTIONS_KEPT:
                 self._asked.popitem(last=False)
         return vector
-
-    def _in_time(self, text: str) -> Matrix:
-        seconds = self._options.question_timeout_seconds
-        found = _within(seconds, lambda: self._ask(self._hurried, [text]))
-        if found is None:
-            raise TimedOut(f"The model at {self._client.shown} did not answer within {seconds:g} s.")
-        return found
 
     def _documents(self, texts: list[str]) -> Matrix:
         return self._rest.unless_resting(lambda: self._fitted(texts))
@@ -147,7 +148,7 @@ class EndpointEncoder:
     def _fitted(self, texts: list[str]) -> Matrix:
         """Vectors of `texts`; where the server refuses them, one by one and of each as much as it takes."""
         try:
-            return self._ask(self._client, texts)
+            return self._ask(self._client, texts, self._options.timeout_seconds)
         except (RequestRefused, ServerFailed) as error:
             if isinstance(error, ServerFailed) and not _TOO_MUCH.search(error.message):
                 raise
@@ -158,7 +159,29 @@ class EndpointEncoder:
             shorter = texts[0][: len(texts[0]) // 2]
             return self._fitted([shorter if len(shorter) >= _SHORTEST else _NOTHING])
 
-    def _ask(self, client: EndpointClient, texts: list[str]) -> Matrix:
+    def _ask(self, client: EndpointClient, texts: list[str], seconds: float) -> Matrix:
+        """What the server gives, at most so late; looking up a name knows no time-out of its own."""
+        found: list[Matrix] = []
+        failed: list[EndpointError] = []
+
+        def run() -> None:
+            try:
+                found.append(self._asked_of(client, texts))
+            except EndpointError as error:
+                failed.append(error)
+
+        asking = threading.Thread(target=run, name="embedding", daemon=True)
+        asking.start()
+        until = time.monotonic() + seconds
+        while asking.is_alive() and not self._ending.is_set() and (left := until - time.monotonic()) > 0:
+            asking.join(min(left, _LOOK_SECONDS))
+        if failed:
+            raise failed[0]
+        if not found:
+            raise TimedOut(f"The model at {client.shown} did not answer within {seconds:g} s.")
+        return found[0]
+
+    def _asked_of(self, client: EndpointClient, texts: list[str]) -> Matrix:
         request = {"model": self._options.model, "input": texts, "encoding_format": "float"}
         body = client.post("/embeddings", request).body
         rows = _rows(body.get("data"), len(texts))
@@ -212,25 +235,6 @@ def _client(
 ) -> EndpointClient:
     settings = Endpoint(options.url, options.model, options.key_env, timeout_seconds=timeout_seconds)
     return EndpointClient(name, settings, environ)
-
-
-def _within(seconds: float, ask: Callable[[], _T]) -> _T | None:
-    """What `ask` gives, or None where it takes longer: looking up a name knows no time-out."""
-    found: list[_T] = []
-    failed: list[EndpointError] = []
-
-    def run() -> None:
-        try:
-            found.append(ask())
-        except EndpointError as error:
-            failed.append(error)
-
-    asking = threading.Thread(target=run, name="embedding", daemon=True)
-    asking.start()
-    asking.join(seconds)
-    if failed:
-        raise failed[0]
-    return found[0] if found else None
 
 
 def _rows(data: Any, count: int) -> Matrix | None:
