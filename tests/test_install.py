@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,15 +12,18 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from product import ROOT, Product, alive, until
 
+from mnemo_mcp.cli import main
 from mnemo_mcp.clients import ours
 from mnemo_mcp.clients.catalog import BY_NAME, Places
 from mnemo_mcp.clients.entries import Entries, Original
@@ -73,19 +77,33 @@ class Person:
         self.file(".claude/settings.json", SETTINGS)
         self.file(".codex/config.toml", CODEX)
 
-    def run(self, *arguments: str, **environ: str) -> str:
-        done = self.product.run(*arguments, **environ)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
+    def run(self, *arguments: str) -> str:
+        """What a command prints that goes well."""
+        code, out, err = self._command(*arguments)
+        assert (code, err) == (0, "")
+        return out
 
-    def refused(self, *arguments: str, **environ: str) -> str:
+    def refused(self, *arguments: str) -> str:
         """What a command says that fails; it changes no file of a client's."""
         before = self.files()
-        done = self.product.run(*arguments, **environ)
-        assert done.returncode == 1
+        code, _, err = self._command(*arguments)
+        assert code == 1
         assert self.files() == before
-        assert b"Traceback" not in done.stderr
-        return (done.stderr or done.stdout).decode()
+        return err
+
+    def _command(self, *arguments: str) -> tuple[int, str, str]:
+        """In this process: a command's own start would be most of it."""
+        mask = os.umask(0o022)
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with (
+                mock.patch.dict(os.environ, self.product.environ, clear=True),
+                redirect_stdout(out),
+                redirect_stderr(err),
+            ):
+                return main([*arguments]), out.getvalue(), err.getvalue()
+        finally:
+            os.umask(mask)
 
     def files(self) -> dict[str, bytes]:
         """Everything in the home but the memory's own folder."""
@@ -118,9 +136,11 @@ class Person:
 
 
 @pytest.fixture
-def person(product: Product) -> Person:
-    product.environ["MNEMO_ENCODERS"] = "off"
-    return Person(product)
+def person(tmp_path: Path) -> Iterator[Person]:
+    product = Product(tmp_path, MNEMO_ENCODERS="off")
+    yield Person(product)
+    if (product.data / "run/mnemo.sock").exists():
+        product.close()
 
 
 # what is in the files already
