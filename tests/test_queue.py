@@ -617,8 +617,12 @@ def test_doctor_names_what_is_wrong_with_a_model(product: Product, server: Model
     )
     server.reply = lambda request: fails(401)  # type: ignore[method-assign]
     found = product.run("doctor", "--probe")
-    assert found.returncode == 1 and b"does not accept the key" in found.stdout
+    assert found.returncode == 1 and found.stdout.count(b"does not accept the key") == 1
     assert b"does not accept the key" in product.run("status").stdout
+    assert product.run("doctor", "--probe").stdout.count(b"does not accept the key") == 1
+    del server.reply  # type: ignore[method-assign]
+    server.models = ("test-model",)
+    assert product.run("doctor", "--probe").returncode == 0
 
 
 def test_a_daemon_that_is_killed_gives_its_tasks_back(product: Product, server: ModelServer) -> None:

@@ -70,13 +70,15 @@ def _home() -> str:
 
 def _doctor(options: argparse.Namespace) -> int:
     status = _state()
+    probed: list[dict[str, str]] = []
+    if options.probe and status["memories"] is not None:
+        probed = ask("probe", {})["endpoints"]
+        status = {**_state(), "endpoints": probed}  # what was wrong may be well by now
     problems = [*status["problems"]]
     if status["memories"] is not None:
-        problems = [*problems, *ask("check", {"repair": options.repair})["problems"]]
-        if options.probe:
-            probed = ask("probe", {})["endpoints"]
-            problems += [each["problem"] for each in probed if each["problem"] not in ("", *problems)]
-            status = {**status, "endpoints": probed}
+        problems += ask("check", {"repair": options.repair})["problems"]
+    told = [each["problem"] for each in probed if each["problem"]]
+    problems += [each for each in told if not any(known.startswith(each) for known in problems)]
     problems += codex.untrusted(Places())
     result = {**status, "problems": problems}
     show(options, result, _told_status)
