@@ -37,6 +37,6 @@ def _marks(side: Reading) -> Counter[str]:
     closed = Counter(
         f"{mark.kind} {mark.value}" for mark in side.marks if mark.kind in _COUNTED and mark.value != "all"
     )
-    closed["denials"] = len(side.turns)
+    closed.update(f"denial {turn.text.casefold()}" for turn in side.turns)
     closed["reasons"] = len(side.reasons)
     return closed
