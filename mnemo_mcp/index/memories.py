@@ -84,9 +84,6 @@ class Memories:
         self._size = max(self._size, row + 1)
         self._keep(row, memory)
 
-    def __getitem__(self, row: int) -> Memory:
-        return self.get(row)
-
     def get(self, row: int) -> Memory:
         memory = self._decoded.get(row)
         if memory is None:

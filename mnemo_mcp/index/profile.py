@@ -95,10 +95,6 @@ class ProfileIndex:
     def __len__(self) -> int:
         return len(self._memories)
 
-    @property
-    def memories(self) -> Memories:
-        return self._memories
-
     def row(self, memory_id: str) -> int | None:
         """The row of a memory."""
         rows = self.ids.find(id_key(memory_id))
