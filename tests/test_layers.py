@@ -25,6 +25,7 @@ LAYERS = (
     ("daemon", "clients", "demo"),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"lancedb", "onnxruntime", "mcp", "openai", "numpy", "pyarrow", "tokenizers"}

@@ -71,7 +71,8 @@ def untrusted(places: Places) -> list[str]:
     except MnemoError as error:
         return [str(error)]
     state = document.get("hooks", {}).get("state", {})
-    off = [hook for hook in hooks if state.get(hook.key, {}).get("trusted_hash") != hook.digest]
+    trusted = {(_place(key), each.get("trusted_hash")) for key, each in state.items()}
+    off = [hook for hook in hooks if (_place(hook.key), hook.digest) not in trusted]
     if not off:
         return []
     return [
@@ -79,6 +80,11 @@ def untrusted(places: Places) -> list[str]:
         " trusted them yet. Start `codex` and choose to trust them (or type /hooks there), or run"
         " `mnemo install codex --trust-hooks`."
     ]
+
+
+def _place(key: str) -> str:
+    """A key without the folder, which Codex may know by another name."""
+    return key.rpartition("/")[2]
 
 
 def asked(places: Places, file: Path) -> Mapping[str, str]:

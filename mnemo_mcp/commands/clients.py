@@ -164,10 +164,10 @@ def _told_changes(result: Result) -> list[str]:
     lines: list[str] = []
     changes: Sequence[dict[str, Any]] = result["changes"]
     for each in changes:
-        if each["did"] == "not there":
-            continue
-        backup = f" (as it was: {each['backup']})" if each["backup"] and each["did"] == "added" else ""
-        lines.append(f"{BY_NAME[each['client']].title}: {each['did']}: {each['where']}{backup}")
+        kept = f" (as it was: {each['backup']})" if each["backup"] and each["did"] == "added" else ""
+        line = f"{BY_NAME[each['client']].title}: {each['did']}: {each['where']}{kept}"
+        if each["did"] != "not there" and line not in lines:
+            lines.append(line)
         if each["diff"] and (result["dry_run"] or each["did"] == "refused"):
             lines.append(each["diff"].rstrip("\n"))
     return lines
