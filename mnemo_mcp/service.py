@@ -82,9 +82,8 @@ class Service:
         self.records = Records(self.store)
         self.models = LanguageModels(settings.models, self.store, clock, self.zone)
         self.tasks = Tasks(self.store, self.models, clock)
-        judges = self.models.decider
-        self._judging = Judging(self.store, self.index, self.encoders, settings.usage, clock, judges)
-        self.tasks.serve("usage", self._judging.judge)
+        usage = Judging(self.store, self.index, self.encoders, settings.usage, clock, self.models.decider)
+        self.tasks.serve("usage", usage.judge)
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
@@ -292,7 +291,7 @@ class Service:
                 self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
             note_turn(self.store, tx, call, arrival, turn)
         if not self._background:
-            self.tasks.run("usage", self._judging.judge)
+            self.tasks.work_off("usage")
 
     # Around them
 

@@ -44,9 +44,9 @@ class Tasks:
         """From now on tasks of this kind are done by `do`."""
         self._served[kind] = do
 
-    def work_off(self) -> bool:
-        """Do one task of each kind that is served; False where there was none that can be done now."""
-        did = [self.run(kind, do) for kind, do in self._served.items()]
+    def work_off(self, *kinds: str) -> bool:
+        """Do one task of each kind that is served (or of these alone); False where none can be done now."""
+        did = [self.run(kind, do) for kind, do in self._served.items() if not kinds or kind in kinds]
         return any(did)
 
     def run(self, kind: str, do: Do) -> bool:
