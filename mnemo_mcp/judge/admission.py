@@ -8,8 +8,8 @@ is told late and without an end holds until the next value that is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mnemo_mcp.errors import Refused
 from mnemo_mcp.guard import repeats
@@ -31,7 +31,11 @@ from mnemo_mcp.memory import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A claim at the door. `valid_from` None is unknown: the world date is then the known time, assumed."""
+    """A claim at the door. `valid_from` None is unknown: the world date is then the known time, assumed.
+
+    `replaces` is closed, cut or, by a `correction`, retracted; `wrong` is retracted in any case; a claim that
+    is told late is `ended_by` the one that replaced it. `reasons` are those of single memories, by id.
+    """
 
     claim: Claim
     profile: str
@@ -47,6 +51,19 @@ class Proposal:
     reason: str = ""
     same: Sequence[Memory] = ()
     same_field: Sequence[Memory] = ()
+    wrong: tuple[Memory, ...] = ()
+    ended_by: Memory | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()  # further episodes that support it
+    assumed: bool = False
+
+    @property
+    def dated(self) -> bool:
+        return self.valid_from is not None and not self.assumed
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        return (self.episode, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +83,14 @@ def admit(proposal: Proposal) -> Admitted:
             "Give valid_from earlier than valid_to; the end is not part of the period.",
         )
     period = Period(start, proposal.valid_to or _next_value(proposal, start))
-    if not proposal.replaces and (known := _known(proposal, period)):
+    if not (proposal.replaces or proposal.wrong or proposal.ended_by) and (known := _known(proposal, period)):
         return _confirmed(proposal, known)
     return _asserted(proposal, period)
 
 
 def _next_value(proposal: Proposal, start: Instant) -> Instant | None:
     """When the next known value of the same subject and field begins, which a late fact does not outlast."""
-    replaced = {memory.id for memory in proposal.replaces}
+    replaced = {memory.id for memory in (*proposal.replaces, *proposal.wrong)}
     later = (
         period.start
         for memory in proposal.same_field
@@ -88,12 +105,12 @@ def _known(proposal: Proposal, period: Period) -> Memory | None:
     """The live memory that says the very same of the same time."""
     for memory in proposal.same:
         alike = memory.project == proposal.project and _says_again(proposal.claim, memory.claim)
-        if alike and not _gone(memory) and _covers(memory, period, dated=proposal.valid_from is not None):
+        if alike and not _gone(memory) and covers(memory, period, dated=proposal.dated):
             return memory
     return None
 
 
-def _covers(memory: Memory, period: Period, *, dated: bool) -> bool:
+def covers(memory: Memory, period: Period, *, dated: bool) -> bool:
     """Whether a memory holds in all of a period; said without a date, it is said of the present."""
     for held in memory.periods:
         begins = held.start <= period.start
@@ -124,7 +141,8 @@ def _around(claim: Claim) -> tuple[str, ...]:
 
 
 def _confirmed(proposal: Proposal, known: Memory) -> Admitted:
-    if proposal.episode in known.episodes:
+    fresh = tuple(each for each in proposal.episodes if each not in known.episodes)
+    if not fresh:
         return Admitted((), Outcome("confirmed", known.id, "This was stored already; nothing changed."))
     row = ledger_row(
         proposal.profile,
@@ -133,11 +151,10 @@ def _confirmed(proposal: Proposal, known: Memory) -> Admitted:
         known_at=proposal.known_at,
         source=proposal.episode,
         cause=proposal.cause,
-        episodes=(proposal.episode,),
+        episodes=fresh,
     )
-    return Admitted(
-        (row,), Outcome("confirmed", known.id, "The same is known already; one more episode supports it.")
-    )
+    more = "one more episode supports" if len(fresh) == 1 else f"{len(fresh)} more episodes support"
+    return Admitted((row,), Outcome("confirmed", known.id, f"The same is known already; {more} it."))
 
 
 def _asserted(proposal: Proposal, period: Period) -> Admitted:
@@ -153,13 +170,14 @@ def _asserted(proposal: Proposal, period: Period) -> Admitted:
         proposal.episode,
     )
     changes = [_replaced(proposal, old, name, period) for old in proposal.replaces]
+    changes += [_change(proposal, old, name, Operation.RETRACT, None, None) for old in proposal.wrong]
     changes += _displaced(proposal, name, period)
     body = {
         "claim": claim,
         "project": proposal.project,
         "replaces": [row.memory for row in changes],
         "origin": str(proposal.origin),
-        "assumed": proposal.valid_from is None,
+        "assumed": not proposal.dated,
     }
     first = ledger_row(
         proposal.profile,
@@ -171,9 +189,30 @@ def _asserted(proposal: Proposal, period: Period) -> Admitted:
         known_at=proposal.known_at,
         source=proposal.episode,
         cause=proposal.cause,
-        episodes=(proposal.episode,),
+        episodes=proposal.episodes,
     )
-    return Admitted((first, *changes), _outcome(name, changes))
+    return Admitted((first, *_ending(proposal, name), *changes), _outcome(name, changes))
+
+
+def _ending(proposal: Proposal, name: str) -> list[LedgerRow]:
+    """The end of a claim that was replaced before it was told."""
+    other = proposal.ended_by
+    if other is None:
+        return []
+    reason = proposal.reasons.get(other.id, proposal.reason)
+    return [
+        ledger_row(
+            proposal.profile,
+            name,
+            Operation.CLOSE,
+            body={"by": other.id, **({"reason": reason} if reason else {})},
+            valid_from=other.valid_from,
+            known_at=max(proposal.known_at, other.known_at),
+            source=proposal.episode,
+            cause=proposal.cause,
+            episodes=proposal.episodes,
+        )
+    ]
 
 
 def _replaced(proposal: Proposal, old: Memory, new: str, period: Period) -> LedgerRow:
@@ -190,7 +229,7 @@ def _replaced(proposal: Proposal, old: Memory, new: str, period: Period) -> Ledg
 
 def _displaced(proposal: Proposal, new: str, period: Period) -> list[LedgerRow]:
     """The values of the same subject and field that gave up time to the new one."""
-    named = {memory.id for memory in proposal.replaces}
+    named = {memory.id for memory in (*proposal.replaces, *proposal.wrong)}
     rows = []
     for old in proposal.same_field:
         if old.id in named or _gone(old) or without(old.periods, period) == old.periods:
@@ -208,17 +247,18 @@ def _change(
     start: Instant | None,
     end: Instant | None,
 ) -> LedgerRow:
+    reason = proposal.reasons.get(old.id, proposal.reason)
     return ledger_row(
         proposal.profile,
         old.id,
         operation,
-        body={"by": new, **({"reason": proposal.reason} if proposal.reason else {})},
+        body={"by": new, **({"reason": reason} if reason else {})},
         valid_from=start,
         valid_to=end,
         known_at=proposal.known_at,
         source=proposal.episode,
         cause=proposal.cause,
-        episodes=(proposal.episode,),
+        episodes=proposal.episodes,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from mnemo_mcp.ledger.fold import claim_body
+from mnemo_mcp.ledger.fold import claim_body, claim_of
 from mnemo_mcp.memory import Claim, Instant, Memory, Role, identity
 
 SUPPORT_CHARACTERS = 1_500
@@ -64,4 +66,27 @@ def candidate_of(memory: Memory) -> Candidate:
         memory.assumed,
         memory.origin,
         memory=memory.id,
+    )
+
+
+def as_kept(candidate: Candidate) -> dict[str, Any]:
+    """All that is needed to store a candidate later; its text goes when it is erased."""
+    return {
+        "claim": claim_body(candidate.claim),
+        "episodes": list(candidate.episodes),
+        "project": candidate.project,
+        "valid_from": candidate.valid_from,
+        "valid_to": candidate.valid_to,
+        "known_at": candidate.known_at,
+        "assumed": candidate.assumed,
+        "origin": str(candidate.origin),
+    }
+
+
+def from_kept(kept: Mapping[str, Any], profile: str) -> Candidate:
+    """The candidate that `as_kept` wrote."""
+    parts = dict(kept)
+    claim, episodes, origin = parts.pop("claim"), parts.pop("episodes"), parts.pop("origin")
+    return Candidate(
+        claim=claim_of(claim), episodes=tuple(episodes), profile=profile, origin=Role(origin), **parts
     )
