@@ -21,6 +21,7 @@ _LONGEST = 10_000  # characters; longer texts are no claims, and the same only w
 _SHOWN = 40  # characters
 _ORDER_REACH = 2  # tokens: an article may stand between
 _DOUBLING = frozenset({"es", "fr", "pt", "it", "ru"})
+_WITHOUT = frozenset({"sin", "sans", "sem", "senza", "без"})  # deny a thing, whatever the verb does
 _UNSAYABLE = frozenset(
     {"stage-", "rejected-", "ended-", "planned-", "moved-", "add-", "pass-", "start-", "progress-"}
 )
@@ -174,7 +175,8 @@ def _denials(left: Reading, right: Reading) -> list[Difference]:
 def _denied(side: Reading) -> int:
     """How often a text denies; `ne ... pas` and `no ... nunca` deny once."""
     if side.language in _DOUBLING:
-        return len({turn.clause for turn in side.turns})
+        apart = sum(turn.text.casefold() in _WITHOUT for turn in side.turns)
+        return apart + len({turn.clause for turn in side.turns if turn.text.casefold() not in _WITHOUT})
     return len(side.turns)
 
 
