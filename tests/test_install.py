@@ -27,6 +27,7 @@ from mnemo_mcp.cli import main
 from mnemo_mcp.clients import ours
 from mnemo_mcp.clients.catalog import BY_NAME, Places
 from mnemo_mcp.clients.entries import Entries, Original
+from mnemo_mcp.clients.files import replace
 from mnemo_mcp.clients.json_entries import JsonHooks, JsonServers
 from mnemo_mcp.clients.launcher import Launcher
 from mnemo_mcp.clients.toml_entries import TomlServer
@@ -360,18 +361,39 @@ def test_another_program_at_work_loses_nothing(person: Person) -> None:
     assert [each.name for each in file.parent.iterdir()] == ["settings.json"]
 
 
+def test_last_word_of_another_program_is_never_lost(tmp_path: Path) -> None:
+    """It writes without reading, as fast as it can, while ours is put in again and again."""
+    file = tmp_path / "settings.json"
+    for _ in range(20):
+        file.write_text('{"n": 0}')
+
+        def rewrite() -> None:
+            for number in range(1, 31):
+                fresh = file.with_suffix(".other")
+                fresh.write_text(json.dumps({"n": number}))
+                fresh.replace(file)
+
+        other = threading.Thread(target=rewrite)
+        other.start()
+        while other.is_alive():
+            before = file.read_bytes()
+            replace(file, before, json.dumps({**json.loads(before), "ours": True}).encode())
+        other.join()
+        assert json.loads(file.read_text())["n"] == 30
+
+
 def test_full_disk_leaves_what_works(person: Person) -> None:
     """Full as the second client's file is written: that one is as it was, and the first one works."""
     person.both()
     code = (
         "import errno, os\n"
         "from mnemo_mcp.clients import files\n"
-        "write = files.write\n"
-        "def full(path, *given):\n"
-        "    if path.name == 'settings.json':\n"
+        "make = files.tempfile.mkstemp\n"
+        "def full(dir, prefix):\n"
+        "    if prefix.startswith('.settings.json'):\n"
         "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
-        "    return write(path, *given)\n"
-        "files.write = full\n"
+        "    return make(dir=dir, prefix=prefix)\n"
+        "files.tempfile.mkstemp = full\n"
         "from mnemo_mcp.cli import main\n"
         "raise SystemExit(main(['install', 'codex', 'claude']))\n"
     )

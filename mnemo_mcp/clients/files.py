@@ -7,12 +7,13 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mnemo_mcp.clients.doubt import Doubt
 from mnemo_mcp.clients.entries import Entries, Original
+from mnemo_mcp.clients.exchange import exchange
 from mnemo_mcp.errors import Refused
 
 _ATTEMPTS = 20
@@ -177,32 +178,57 @@ def replace(path: Path, before: bytes | None, after: bytes | None) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o7777 if before is not None else 0o600
-        return write(path, after, mode, lambda: content_of(path) == before)
+        with _fresh(path, after, mode) as fresh:
+            return content_of(path) == before and _put(fresh, path, before, after)
     except OSError as error:
         raise Refused(
             f"{path} cannot be written: {error.strerror}. It is as it was.", "Mend that, then run this again."
         ) from None
 
 
-def write(path: Path, content: bytes, mode: int, still: Callable[[], bool] = lambda: True) -> bool:
-    """Write a file by a rename in its own folder, on disk when this returns, if it is `still` wanted then."""
+def _put(fresh: Path, path: Path, before: bytes | None, after: bytes) -> bool:
+    """Put a file in the place of another that holds `before`; what somebody wrote meanwhile is put back."""
+    if before is None:
+        try:
+            path.hardlink_to(fresh)
+        except FileExistsError:
+            return False
+        except OSError:  # not every file system has links
+            fresh.replace(path)
+    elif not exchange(fresh, path):
+        fresh.replace(path)
+    elif fresh.read_bytes() != before:
+        exchange(fresh, path)
+        if fresh.read_bytes() != after:  # and somebody wrote once more
+            exchange(fresh, path)
+        return False
+    return True
+
+
+def write(path: Path, content: bytes, mode: int) -> None:
+    """Write a file of ours, whole or not at all."""
+    with _fresh(path, content, mode) as fresh:
+        fresh.replace(path)
+
+
+@contextlib.contextmanager
+def _fresh(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """A file beside `path`, on disk, to be put in its place; what is left of it is removed in the end."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.mnemo-")
+    fresh = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        if not still():
-            return False
-        Path(name).replace(path)
+        fresh.chmod(mode)
+        yield fresh
     finally:
-        Path(name).unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not every file system can sync a folder
         folder = os.open(path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-    return True
 
 
 def _spellings(place: Path) -> tuple[Path, Path]:
