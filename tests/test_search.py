@@ -26,6 +26,9 @@ from mnemo_mcp.ledger.truth import ledger_row
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Operation, Period, Role, instant
 from mnemo_mcp.models.encoder import Matrix, unit
 from mnemo_mcp.ranks import fuse
+from mnemo_mcp.recall.answer import RecalledEpisode
+from mnemo_mcp.recall.question import read
+from mnemo_mcp.recall.recall import Ask
 from mnemo_mcp.search.embedding import CachedEmbedding
 from mnemo_mcp.search.episodes import Hit, search_episodes
 from mnemo_mcp.search.projection import Projection
@@ -34,6 +37,8 @@ from mnemo_mcp.search.relay import Relay
 from mnemo_mcp.search.rows import episode_row
 from mnemo_mcp.search.stems import stem
 from mnemo_mcp.search.tables import EPISODES, MEMORIES, literal
+from mnemo_mcp.service import Service
+from mnemo_mcp.settings import Encoders, Settings
 from mnemo_mcp.words import words
 
 T = TypeVar("T")
@@ -854,6 +859,82 @@ def test_a_channel_alone_and_its_weight(world: World) -> None:
     assert ids([], ("unknown-encoder", vector[1]), 0.5) == []
     with pytest.raises(ValueError, match="weight"):
         ids(["27"], vector, 1.5)
+
+
+# Passages
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    off = Encoders(english="off", other="off")
+    with Service.open(settings=Settings(tmp_path / "data", zone="UTC", encoders=off)) as made:
+        yield made
+
+
+def tell(service: Service, *texts: str, session: str = "s", project: str = "") -> list[Episode]:
+    said = [
+        new_episode(
+            service.settings.profile,
+            Role.PERSON,
+            text,
+            client="test",
+            session=session,
+            project=project,
+            turn=text,
+            occurred_at=AT,
+            zone="UTC",
+            recorded_at=AT,
+        )
+        for text in texts
+    ]
+    with service.store.write() as tx:
+        service.store.episodes.add(tx, said)
+    return said
+
+
+def passages(
+    service: Service, text: str, *, weak: bool = False, limit: int = 8, project: str | None = None
+) -> list[RecalledEpisode]:
+    projects = None if project is None else frozenset({project})
+    ask = Ask(text, service.settings.profile, AT, limit, projects)
+    return service.upkeep.passages(ask, read(text), None, weak)
+
+
+def test_a_question_comes_with_what_answered_it(service: Service) -> None:
+    asked, answer = tell(service, "Which port does the observatory listen on?", "It is 8081, as of May.")
+    found = {each.episode.id: each for each in passages(service, "observatory port", weak=True)}
+    assert found[asked.id].after == "It is 8081, as of May." and found[asked.id].before == ""
+    assert found[answer.id].before == "Which port does the observatory listen on?"
+    assert not found[asked.id].weak and found[answer.id].weak
+
+
+def test_neighbours_of_another_project_are_not_shown(service: Service) -> None:
+    tell(service, "Which port does the observatory listen on?", project="atlas")
+    tell(service, "It is 8081, as of May.", project="borea")
+    assert [each.after for each in passages(service, "observatory port", project="atlas")] == [""]
+
+
+def test_the_nearest_are_offered_only_when_wanted_and_are_marked(service: Service) -> None:
+    said = tell(service, "The glacier feeds the orchard.")
+    question = "who measured the glacier with a laser in winter at the northern station"
+    assert passages(service, question) == []
+    assert [(each.episode.id, each.weak) for each in passages(service, question, weak=True)] == [
+        (said[0].id, True)
+    ]
+    assert passages(service, "submarine", weak=True) == []
+
+
+def test_whoever_asks_for_more_passages_gets_them(service: Service) -> None:
+    tell(service, *(f"The gateway answered {number} times." for number in range(30)))
+    lengths = [len(passages(service, "gateway answered", limit=limit)) for limit in (1, 8, 9, 20)]
+    assert lengths == [1, 3, 9, 20]
+
+
+def test_a_passage_is_bounded_with_all_around_it(service: Service) -> None:
+    long = "The gateway answered. " * 4_000
+    tell(service, long, f"{long}Did the turbine?", long)
+    for found in passages(service, "gateway turbine", weak=True):
+        assert len(found.passage) < 520 and len(found.before) < 220 and len(found.after) < 220
 
 
 # Erasing and maintenance
