@@ -15,6 +15,7 @@ from mnemo_mcp.cli import main
 from mnemo_mcp.guard import Difference, differences, may_be_same
 
 PAIRS = Path(__file__).parent / "data" / "pairs.jsonl"
+LOOK_ALIKES = (PAIRS.parent / "look_alikes.txt").read_text("utf-8").splitlines()
 ROWS = [json.loads(line) for line in PAIRS.read_text("utf-8").splitlines()]
 TEXTS = list(dict.fromkeys(row[side] for row in ROWS for side in ("old", "new")))
 
@@ -127,6 +128,12 @@ def test_one_quantity_in_two_forms_is_no_difference(one: str, other: str) -> Non
 @pytest.mark.parametrize(("kind", "one", "other"), APART)
 def test_a_difference_is_seen_and_named(kind: str, one: str, other: str) -> None:
     assert kind in kinds(one, other)
+
+
+@pytest.mark.parametrize("pair", LOOK_ALIKES)
+def test_no_look_alike_gets_through(pair: str) -> None:
+    one, other = pair.split(" | ")
+    assert not may_be_same(one, other)
 
 
 def test_a_difference_is_told_in_words() -> None:
