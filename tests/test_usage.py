@@ -237,6 +237,20 @@ def test_a_queued_prompt_without_a_transcript_stays_unknown(desk: Desk, gateway:
     assert desk.verdicts() == [""]
 
 
+def test_a_turn_that_goes_on_answers_no_other_prompt(desk: Desk, tmp_path: Path, gateway: str) -> None:
+    """Another hook lets it go on: it ends twice, and what it read is counted once."""
+    transcript = Transcript(tmp_path)
+    message = {"id": "m-1", "role": "assistant", "content": [], "usage": {"input_tokens": 500}}
+    transcript.prompt("Sort the imports of the parser module", "t-1")
+    transcript.add("assistant", message=message)
+    desk.ask(prompt="Sort the imports of the parser module", turn="t-1")
+    assert desk.ask(prompt=ASKS, turn="t-1") == [gateway]
+    for path in (str(transcript.path), "", str(transcript.path), ""):
+        desk.answer(IN_VAIN, turn="t-1", transcript_path=path)
+    assert desk.verdicts() == [""]
+    assert [turn.read for turn in desk.service.store.uses.turns("personal")] == [500]
+
+
 def test_a_client_without_turn_ids(desk: Desk, gateway: str) -> None:
     """One open prompt is the one that is answered; of two it is not known which."""
     assert desk.ask("one", turn="") == [gateway]
@@ -726,6 +740,13 @@ def test_the_account_of_a_session_tells_every_silence(desk: Desk, gateway: str) 
     assert (shown["id"], shown["verdict"], shown["judge"]) == (gateway, USED, "words")
     assert shown["ranks"]
     assert shown["what"] == GATEWAY
+
+
+def test_what_fits_no_block_is_said_to_be_too_long(desk: Desk) -> None:
+    desk.service.remember("Zinnias " + "grow_on_the_north_wall_" * 400)
+    assert desk.ask(prompt="zinnias?") == []
+    reasons = [each.reason for each in desk.service.store.accounts.injections("personal", "s-1")]
+    assert reasons == ["too long for one block"]
 
 
 def test_stats_count_what_there_is(desk: Desk, tmp_path: Path, gateway: str) -> None:

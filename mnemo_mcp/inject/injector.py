@@ -163,7 +163,8 @@ class Injector:
         if not said.memories and late:
             reason = "the hook had stopped waiting"
         elif not said.memories and fresh:
-            reason = "the session's budget is used up"
+            used_up = left < self._budgets.block_tokens
+            reason = "the session's budget is used up" if used_up else "too long for one block"
         else:
             reason = "" if said.memories else next(iter(withheld), nothing)
         told = {each.id for each in said.memories}

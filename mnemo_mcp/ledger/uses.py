@@ -79,28 +79,36 @@ class Uses:
         self._database = database
 
     def answered(self, tx: Connection, turn: AnsweredTurn) -> None:
-        """Note a turn and ask for its judgement. One that ends a second time before it is judged is one."""
+        """Note a turn that is to be judged. One that goes on after its end, and ends again, is one turn."""
         row = tx.execute(
-            "SELECT seq, prompts, acts FROM turns"
-            " WHERE profile = ? AND session = ? AND turn = ? AND turn <> '' AND judged = 0",
+            "SELECT seq, prompts, acts FROM turns WHERE profile = ? AND session = ? AND turn = ?"
+            " AND turn <> ''",
             (turn.profile, turn.session, turn.turn),
         ).fetchone()
         if row:
             prompts = list(dict.fromkeys((*json.loads(row[1]), *turn.prompts)))
             tx.execute(
-                "UPDATE turns SET answer = ?, prompts = ?, acts = ?, calls = ?, read = ? WHERE seq = ?",
+                "UPDATE turns SET answer = ?, prompts = ?, acts = ?, calls = coalesce(?, calls),"
+                " read = coalesce(?, read), judged = 0 WHERE seq = ?",
                 (turn.answer, json.dumps(prompts), turn.acts or row[2], turn.calls, turn.read, row[0]),
             )
         else:
             tx.execute(
                 "INSERT INTO turns (profile, session, turn, at, answer, prompts, acts, calls, read)"
                 " VALUES (?,?,?,?,?,?,?,?,?)",
-                (turn.profile, turn.session, turn.turn, turn.at, turn.answer, json.dumps(turn.prompts),
-                 turn.acts, turn.calls, turn.read),
-            )  # fmt: skip
+                (
+                    *(turn.profile, turn.session, turn.turn, turn.at, turn.answer),
+                    *(json.dumps(turn.prompts), turn.acts, turn.calls, turn.read),
+                ),
+            )
 
     def prompts_of(self, tx: Connection, profile: str, session: str, turn: str) -> list[str]:
-        """Prompts with injections or silences that were announced under a turn's id and are not answered."""
+        """Prompts with injections or silences that were announced under a turn's id and are not answered.
+
+        None for a turn that has ended before: what else was announced under its id waits for another one.
+        """
+        if turn and self._has_ended(tx, profile, session, turn):
+            return []
         since = tx.execute(
             "SELECT coalesce(max(at), '') FROM turns WHERE profile = ? AND session = ?", (profile, session)
         ).fetchone()[0]
@@ -112,6 +120,12 @@ class Uses:
         )
         answered = self._answered_prompts(tx, profile, session)
         return [row[0] for row in rows if row[0] not in answered]
+
+    def _has_ended(self, tx: Connection, profile: str, session: str, turn: str) -> bool:
+        row = tx.execute(
+            "SELECT 1 FROM turns WHERE profile = ? AND session = ? AND turn = ?", (profile, session, turn)
+        ).fetchone()
+        return row is not None
 
     def _answered_prompts(self, tx: Connection, profile: str, session: str) -> set[str]:
         rows = tx.execute("SELECT prompts FROM turns WHERE profile = ? AND session = ?", (profile, session))
