@@ -258,7 +258,7 @@ def test_merging_and_taking_it_back_restores_both(service: Service) -> None:
 
 def test_merged_memories_are_one_that_cites_both_until_it_is_taken_back(service: Service) -> None:
     first = service.remember("Deploys happen on Thursdays.", at="2026-01-01").id
-    second = service.remember("We deploy every Thursday.", at="2026-02-01").id
+    second = service.remember("The deploy train leaves every Thursday.", at="2026-02-01").id
     before = [service.store.truth.get(each, "personal") for each in (first, second)]
     writer = service.writer(None, "", "test", "", "person", "2026-03-01")
     service.records.merge_memories(second, first, writer, "the same")
