@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import itertools
 import os
 import platform
 import random
@@ -22,13 +21,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import common
 import numpy as np
 import numpy.typing as npt
+from crowd import PROJECTS, crowd
 from threadpoolctl import threadpool_limits
 
 from mnemo_mcp.index.arrays import Floats
@@ -38,7 +38,7 @@ from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.index.snapshot import Snapshot
 from mnemo_mcp.index.snapshot import read as read_snapshot
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Claim, EntityRef, Instant, Kind, Memory, Period, Role, identity, instant
+from mnemo_mcp.memory import Claim, EntityRef, Kind, Memory, Period, identity, instant
 from mnemo_mcp.models.registry import EncoderPair
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.recall.question import read
@@ -48,7 +48,6 @@ from mnemo_mcp.settings import Encoders, Settings
 QUESTIONS = 120
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SENTENCES, HELD_BACK = 2_400, 400
-PROJECTS = ("", *(f"project-{number}" for number in range(12)))
 DEPTH = 50
 _CHUNK = 50_000
 
@@ -74,7 +73,9 @@ def main() -> None:
         encoder, made = embedded(texts[:SENTENCES], given.dims)
         before = resident()
         began = time.process_time()
-        index = filled(texts[HELD_BACK:], given.rows)
+        index = crowd(texts[HELD_BACK:SENTENCES], given.rows, NOW)
+        while index.names.tidy():
+            pass
         text_mib = resident() - before
         fill_vectors(index, encoder, made[HELD_BACK:], given.rows, chance)
         common.progress(f"filled in {time.process_time() - began:.0f} s of CPU")
@@ -84,7 +85,7 @@ def main() -> None:
             result = measure(index, encoder, asked, ranking(index, encoder, store))
             store.close()
             result |= snapshot(index, Path(folder) / "index" / "snapshot")
-        result |= growing(index, encoder, texts, made, given.rows)
+        result |= growing(index, encoder, texts, made)
     result |= {
         "memory_mib": round(resident()),
         "index_mib": round(resident() - before),
@@ -162,14 +163,12 @@ def snapshot(index: ProfileIndex, path: Path) -> dict[str, float]:
     }
 
 
-def growing(
-    index: ProfileIndex, encoder: str, texts: Sequence[str], made: Floats, rows: int
-) -> dict[str, float]:
+def growing(index: ProfileIndex, encoder: str, texts: Sequence[str], made: Floats) -> dict[str, float]:
     """What one more memory costs, its vector and the next search included."""
-    chance, times = random.Random(1), list[float]()
+    times = list[float]()
     everything = np.ones(len(index) + 200, np.bool_)
     for number in range(100):
-        new = memory(rows + number, texts, NAMES, chance)
+        new = one_more(number, texts)
 
         def enter(new: Memory = new, number: int = number) -> None:
             row = index.apply(new)
@@ -257,64 +256,21 @@ def fill_vectors(
         matrix.fill(start, scales, np.rint(vectors / scales[:, None]).astype(np.int8))
 
 
-def filled(texts: Sequence[str], rows: int) -> ProfileIndex:
-    """An index of made-up memories: sentences with reasons, names that few or many share, periods, links."""
-    index, chance = ProfileIndex(), random.Random(rows)
-    names = [f"{name}-{number}" for number, name in zip(range(20_000), itertools.cycle(NAMES), strict=False)]
-    for row in range(rows):
-        index.apply(memory(row, texts, names, chance))
-        for _ in range(2 if row else 0):
-            index.links.add(row, max(0, row - 1 - int(chance.expovariate(1 / 500))), chance.random())
-        if index.untidy >= 1 << 16:
-            index.tidy()
-            common.progress(f"{row + 1} of {rows} memories")
-    index.tidy()
-    while index.names.tidy():
-        pass
-    return index
-
-
-NAMES = (
-    "gateway",
-    "billing",
-    "Kestrel",
-    "ledger",
-    "pgpool",
-    "importer",
-    "Plover",
-    "router",
-    "vault",
-    "mailer",
-)
-
-
-def memory(row: int, texts: Sequence[str], names: Sequence[str], chance: random.Random) -> Memory:
-    pick = chance.choice
-    named = {int(len(names) * chance.random() ** 4) for _ in range(chance.randrange(4))}
-    known = at(-chance.random() * 700)
-    fate = chance.random()
-    end = at(-chance.random() * 10) if fate < 0.08 else None
-    claim = Claim(
-        what=pick(texts),
-        why=pick(texts)[:80] if chance.random() < 0.7 else "",
-        how=f"{pick(NAMES)}_{row % 50_000} in {pick(NAMES)}.toml" if chance.random() < 0.4 else "",
-        kind=pick(tuple(Kind)),
-        entities=tuple(
-            EntityRef(names[each], role=pick(("about", "who", "where"))) for each in sorted(named)
-        ),
-    )
-    begins = at(30) if fate > 0.98 else known
-    episodes = (identity("e", row),)
-    name = identity("m", row)
-    origin = Role.ASSISTANT
-    periods = (Period(begins, end),) if end is None or begins < end else ()
+def one_more(number: int, texts: Sequence[str]) -> Memory:
+    """A memory as it is just said."""
+    now, name = instant(NOW), f"Plover-{number % 7}"
+    claim = Claim(texts[number], why=texts[-number - 1], kind=Kind.DECISION, entities=(EntityRef(name),))
     return Memory(
-        name, "personal", pick(PROJECTS), claim, periods, known, known, episodes, origin=origin, began=known
+        identity("m", number),
+        "personal",
+        "",
+        claim,
+        (Period(now),),
+        now,
+        now,
+        (identity("e", number),),
+        began=now,
     )
-
-
-def at(days: float) -> Instant:
-    return instant(NOW + timedelta(days=days))
 
 
 def questions(texts: Sequence[str], made: Floats, chance: np.random.Generator) -> list[Asked]:
