@@ -10,7 +10,7 @@ import npm
 import pytest
 from fake_anthropic import Call, FakeAnthropic
 from product import Product
-from test_claude_code import ClaudeCode
+from test_claude_code import DEAD, ClaudeCode
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]  # the first run installs the client
 
@@ -60,3 +60,21 @@ def test_private_session_is_neither_stored_nor_told_anything(claude: ClaudeCode)
     assert asked.notes("UserPromptSubmit") == [""]
     told = {each["text"] for each in claude.product.episodes(first.session)}
     assert told == {"Good day."}
+
+
+def test_plugin_is_used_where_the_client_can_install_it(tmp_path: Path) -> None:
+    program = npm.claude()
+    settings = tmp_path / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text(SETTINGS)
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "HTTPS_PROXY": DEAD}
+    with Product(tmp_path, PATH="/usr/bin:/bin", **quiet) as product:
+        assert product.run("install", "claude").returncode == 0
+        assert "mnemo-run" in settings.read_text()
+        product.environ["PATH"] = f"{program.parent}:/usr/bin:/bin"
+        assert b"added: plugin mnemo@mnemo" in product.run("install", "claude").stdout
+        assert "mnemo-run" not in settings.read_text()  # one way is enough
+        assert json.loads(settings.read_text())["enabledPlugins"] == {"mnemo@mnemo": True}
+        assert b"already there: plugin mnemo@mnemo" in product.run("install", "claude").stdout
+        assert product.run("uninstall").returncode == 0
+    assert settings.read_text() == SETTINGS
