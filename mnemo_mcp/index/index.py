@@ -73,6 +73,7 @@ class Index:
             busy = [index for index in self.profiles() if index.untidy > max(_UNTIDY, len(index) // _SHARE)]
             for index in busy:
                 index.tidy()
+            busy += [index for index in self.profiles() if index.names.tidy()]
             if self._unsaved < max(self._worth_saving, sum(map(len, self.profiles())) // _SHARE):
                 return bool(busy)
             self._save()
