@@ -307,7 +307,39 @@ CREATE TABLE private_sessions (
 ) STRICT, WITHOUT ROWID;
 """
 
-_SECOND = _CONNECTIONS + _QUEUE + _VERDICTS + _USAGE
+# How far each thread was read, and what became of every claim a model took from one. `what` and `reason` hold
+# words of texts that can be erased; they are blanked with them.
+_THREADS = """
+CREATE TABLE threads (
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    session TEXT NOT NULL,
+    folder TEXT NOT NULL DEFAULT '',
+    reached INTEGER NOT NULL DEFAULT 0,
+    read_at TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (profile, session)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE extractions (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    profile TEXT NOT NULL CHECK (profile <> ''),
+    session TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    what TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    memory TEXT NOT NULL,
+    at TEXT NOT NULL
+) STRICT;
+CREATE INDEX extractions_by_session ON extractions (profile, session, seq);
+CREATE INDEX extractions_by_memory ON extractions (memory) WHERE memory <> '';
+CREATE TABLE extraction_sources (
+    episode TEXT NOT NULL,
+    extraction INTEGER NOT NULL,
+    PRIMARY KEY (episode, extraction)
+) STRICT, WITHOUT ROWID;
+"""
+
+_SECOND = _CONNECTIONS + _QUEUE + _VERDICTS + _USAGE + _THREADS
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """Step n leads from schema version n to n + 1; steps are only ever added."""
