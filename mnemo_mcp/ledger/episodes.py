@@ -101,6 +101,26 @@ class Episodes:
             ).fetchall()
         return [_episode(row) for row in (*reversed(ahead), *rest)]
 
+    def thread(self, profile: str, session: str, after: int, most: int) -> list[tuple[int, Episode]]:
+        """Up to `most` episodes of a session stored after number `after`, with their numbers, in order."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT seq, {_COLUMNS} FROM episodes WHERE profile = ? AND session = ? AND seq > ?"
+                " ORDER BY seq LIMIT ?",
+                (profile, session, after, most),
+            ).fetchall()
+        return [(number, _episode(row)) for number, *row in rows]
+
+    def before(self, profile: str, session: str, until: int, most: int) -> list[Episode]:
+        """The last `most` episodes of a session up to number `until`, in order."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM episodes WHERE profile = ? AND session = ? AND seq <= ?"
+                " ORDER BY seq DESC LIMIT ?",
+                (profile, session, until, most),
+            ).fetchall()
+        return [_episode(row) for row in reversed(rows)]
+
     def between(
         self, profile: str, period: Period, projects: Sequence[str] | None, most: int
     ) -> list[Episode]:

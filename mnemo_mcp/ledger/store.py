@@ -13,6 +13,7 @@ from mnemo_mcp.ledger.database import BUSY_SECONDS, Connection, Database
 from mnemo_mcp.ledger.endpoints import Endpoints
 from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.episodes import Episodes
+from mnemo_mcp.ledger.threads import Threads
 from mnemo_mcp.ledger.truth import Truth
 from mnemo_mcp.ledger.uses import Uses
 from mnemo_mcp.ledger.vectors import Vectors
@@ -31,6 +32,7 @@ class Store:
         self.accounts = Accounts(self.database)
         self.uses = Uses(self.database)
         self.work = Work(self.database)
+        self.threads = Threads(self.database)
         self.verdicts = Verdicts(self.database)
         self.calls = Calls(self.database)
         self.endpoints = Endpoints(self.database)

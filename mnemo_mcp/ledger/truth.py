@@ -12,6 +12,7 @@ from mnemo_mcp.ledger.calls import forget_calls
 from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.ledger.entities import Entities
 from mnemo_mcp.ledger.fold import field_key, fold, memory_of, state_bytes
+from mnemo_mcp.ledger.threads import forget_extractions
 from mnemo_mcp.ledger.verdicts import forget_verdicts
 from mnemo_mcp.memory import (
     Claim,
@@ -85,6 +86,7 @@ class Truth:
                     tx.execute("UPDATE episodes SET text = '' WHERE id = ?", (row.memory,))
                     forget_calls(tx, row.memory)
                     forget_verdicts(tx, row.memory)
+                    forget_extractions(tx, row.memory)
         for about, seq in touched.items():
             self._refold(tx, about, seq)
         return new
