@@ -108,7 +108,7 @@ class Recall:
     kept_gain: float = 0.10  # recall/order.py: shares of the fused score
     confirmed_gain: float = 0.02
     faded_loss: float = 0.05
-    unsaid_loss: float = 0.05
+    saying_score: float = 0.85  # so near to the first, what says why goes before it if why is asked
     past_gain: float = 0.15
     words_share: float = 0.5  # of the words' coverage beside the cosine, where relevance is judged
     field_rank: int = 6  # as many memories may stand out at once; the last of them is the field

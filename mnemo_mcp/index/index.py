@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mnemo_mcp import __version__
+from mnemo_mcp.index.connecting import Connecting
 from mnemo_mcp.index.frozen import Frozen
 from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.index.snapshot import Snapshot, Unusable, read
@@ -15,6 +16,7 @@ from mnemo_mcp.ledger.schema import SCHEMA_VERSION
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.vectors import Stored
 from mnemo_mcp.models.encoder import Encoder
+from mnemo_mcp.times import Clock, system_clock
 
 _log = logging.getLogger("mnemo")
 
@@ -33,8 +35,18 @@ _SHARE = 16  # and one in so many of all
 class Index:
     """One `ProfileIndex` a profile; nothing is shared between them. With a `folder`, snapshots lie there."""
 
-    def __init__(self, store: Store, folder: Path | None = None, worth_saving: int = WORTH_SAVING) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path | None = None,
+        worth_saving: int = WORTH_SAVING,
+        clock: Clock = system_clock,
+    ) -> None:
         self._store = store
+        self._connecting = Connecting(store, clock)
+        self._connects_by: dict[str, str] = {}
+        self._renamed = 0
+        self._spellings: dict[str, frozenset[tuple[str, str]]] = {}
         self._file = folder / "snapshot" if folder else None
         self._worth_saving = worth_saving
         self._profiles: dict[str, ProfileIndex] = {}
@@ -63,6 +75,7 @@ class Index:
                 self._loaded = True
             while self._take_in():
                 pass
+            self._take_in_names()
 
     def tidy(self) -> bool:
         """Seal what is newest where it has become much, and save where it is worth it; whether it was.
@@ -70,6 +83,9 @@ class Index:
         For the background: answers go on meanwhile.
         """
         with self._tidying:
+            for name, index in self._by_name():
+                self._connecting.read(name, index)
+                index.names.tidy()
             busy = [index for index in self.profiles() if index.untidy > max(_UNTIDY, len(index) // _SHARE)]
             for index in busy:
                 index.tidy()
@@ -88,7 +104,7 @@ class Index:
     def embed(self, encoder: Encoder, embed: Embed, most: int) -> int:
         """Give up to `most` memories a profile the vectors they lack; how many were given."""
         given = 0
-        for index in self.profiles():
+        for name, index in self._by_name():
             with index.lock:
                 rows = index.lacking(encoder.id, most)
                 memories = [index.memory(row) for row in rows]
@@ -97,6 +113,9 @@ class Index:
                 ids = [memory.id for memory in memories]
                 with index.lock:
                     index.attach(encoder.id, encoder.dims, dict(zip(ids, vectors, strict=True)))
+                # cosines of different encoders do not compare: the first one to come connects
+                if self._connects_by.setdefault(name, encoder.id) == encoder.id:
+                    self._connecting.connect(name, index, encoder.id, ids)
             given += len(memories)
         self._unsaved += given
         return given
@@ -120,6 +139,21 @@ class Index:
         self._seq = newest
         self._unsaved += len(changed)
         return len(changed)
+
+    def _take_in_names(self) -> None:
+        """Other names of entities, and those of entities that were merged."""
+        self._renamed, profiles = self._store.entities.renamed_since(self._renamed)
+        for name in profiles:
+            names, before = self._of(name).names, self._spellings.get(name, frozenset())
+            now = self._spellings[name] = self._store.entities.spellings(name)
+            for pair in before - now:
+                names.remove(*pair)
+            for pair in now - before:
+                names.add(*pair)
+
+    def _by_name(self) -> list[tuple[str, ProfileIndex]]:
+        with self._lock:
+            return list(self._profiles.items())
 
     def _load(self) -> None:
         if self._file is None:

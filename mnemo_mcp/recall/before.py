@@ -139,8 +139,8 @@ _TO_A_NAME = re.compile(
     re.IGNORECASE,
 )
 _FROM_A_NAME = re.compile(r"\s?(?:の前|以前|之前|前|이전|\s?전)")
-_NOTHING_MORE = re.compile(
-    r"\s*(?:[?!.,;:)？！。、，]|$)|\s+(?:\w*ge\w+(?:t|en)|benutzt|verwendet|gebruikt)\b"  # German closes with it
+_NOTHING_MORE = re.compile(  # or the participle that German and Dutch close with
+    r"\s*(?:[?!.,;:)？！。、，]|$)|\s+(?:\w*ge\w+(?:t|en)|benutzt|verwendet|gebruikt)\b"
 )
 
 

@@ -40,7 +40,7 @@ def votes(channel: Channel, listed: Listed, constants: Recall) -> Floats:
     if constants.votes_by == "ranks":
         k = constants.rank_constant
         return np.asarray((k + 1) / (k + 1 + np.arange(len(listed))), np.float32)
-    if channel is Channel.TIME:
+    if channel is Channel.TIME or not len(listed):
         return listed.scores
     top = listed.scores[0]
     # Cosines have no zero of their own: where a full list ends, nothing is meant any more.

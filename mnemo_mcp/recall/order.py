@@ -30,14 +30,8 @@ Standings = Callable[[Sequence[str]], Mapping[str, Standing]]
 _DAY = 86_400_000  # milliseconds
 _FAINT = 0.2  # of its weight is left: worth a word
 _NEUTRAL = Standing()
-_PARTS: Mapping[W, int] = {
-    W.WHY: states.WHY,
-    W.HOW: states.HOW,
-    W.WHO: states.WHO,
-    W.WHERE: states.WHERE,
-    W.WHEN: states.WHEN,
-}
-_OFTEN_IN_WHAT: Mapping[W, float] = {W.HOW: 0.3, W.WHERE: 0.3}  # what a memory says often tells these itself
+_PARTS: Mapping[W, int] = {W.WHY: states.WHY, W.WHO: states.WHO, W.WHEN: states.WHEN}
+"""The parts that `what` itself seldom tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,9 @@ def worthy(
     """At most `most` of the fused rows that are relevant enough to answer, in their order."""
     rows, scores = fused
     worth = candidates.worth_an_answer(rows, floor.meaning_asked, floor.words_asked)
-    worth |= np.isin(rows, _within(lists[Channel.TIME]))
+    worth |= np.isin(rows, _within(lists[Channel.TIME], 1.0))
+    named = lists[Channel.ENTITIES]
+    worth |= np.isin(rows, _within(named, max(named.scores.tolist(), default=0.0)))
     kept = np.flatnonzero(worth)[:most]
     field = survey(candidates, floor, constants)
     return [
@@ -72,9 +68,9 @@ def worthy(
     ]
 
 
-def _within(listed: Listed) -> Rows:
-    """The rows that began in the very time asked about."""
-    return np.compress(listed.scores == 1.0, listed.rows)
+def _within(listed: Listed, score: float) -> Rows:
+    """The rows of a list that have the very score: began in the time asked about, name all that is named."""
+    return np.compress(listed.scores >= score, listed.rows)
 
 
 def ordered(
@@ -95,6 +91,7 @@ def ordered(
     ]
     named = dict(zip((each.row for each in placed), ids, strict=True))
     moved.sort(key=lambda each: (-each.score, named[each.row]))
+    moved = _saying_first(moved, candidates, constants)
     scores = {each.row: each.score for each in moved}
     order, outdated = fresher_first(candidates, likeness, scores, milliseconds(now), constants)
     by_row = {each.row: each for each in moved}
@@ -123,11 +120,23 @@ def _moved(placed: Placed, standing: Standing, candidates: Candidates, now: int,
     if candidates.question.past and known.ended(row, now):
         factor *= 1 + constants.past_gain
         reasons.append("the past is asked about")
-    asked = candidates.question.asks
-    if asked is not None and asked in _PARTS and not known.says(row, _PARTS[asked]):
-        factor *= 1 - constants.unsaid_loss * _OFTEN_IN_WHAT.get(asked, 1.0)
-        reasons.append(f"does not say {asked}")
     return Placed(row, placed.score * factor, placed.sure, tuple(reasons))
+
+
+def _saying_first(placed: Sequence[Placed], candidates: Candidates, constants: Recall) -> list[Placed]:
+    """What stands first says the W that is asked, if anything surely relevant and nearly as good does."""
+    asked = candidates.question.asks
+    if not placed or asked is None or asked not in _PARTS:
+        return list(placed)
+    known, part = candidates.index.states, _PARTS[asked]
+    least = constants.saying_score * placed[0].score
+    for place, each in enumerate(placed):
+        if each.score < least:
+            break
+        if known.says(each.row, part) and (each.sure or not place):
+            first = replace(each, reasons=(*each.reasons, f"says {asked}")) if place else each
+            return [first, *placed[:place], *placed[place + 1 :]]
+    return list(placed)
 
 
 def _used(standing: Standing) -> int:
