@@ -9,9 +9,11 @@ from mnemo_mcp import __version__
 from mnemo_mcp.errors import NotFound, Refused
 from mnemo_mcp.judge.merging import Merging
 from mnemo_mcp.judge.naming import Naming
+from mnemo_mcp.judge.undoing import Undoing
 from mnemo_mcp.judge.writer import Writer
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.transfer import Imported, export_lines, import_lines
+from mnemo_mcp.ledger.verdicts import Verdict
 from mnemo_mcp.memory import Entity, Instant, LedgerRow, Memory, Outcome
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference, explain
@@ -25,11 +27,20 @@ class Records:
         self._store = store
         self._naming = Naming(store)
         self._merging = Merging(store)
+        self._undoing = Undoing(store)
 
     def history(self, memory_id: str, profile: str) -> tuple[Memory, list[LedgerRow]]:
         """A memory as it stands, and every ledger row that made it so."""
         memory = self._store.truth.get(memory_id, profile)
         return memory, self._store.truth.history(memory.id)
+
+    def verdicts(self, memory_id: str) -> list[Verdict]:
+        """What the judge said of a memory, and of others when it was compared with them."""
+        return self._store.verdicts.touching(memory_id)
+
+    def undo(self, verdict: str, writer: Writer) -> Outcome:
+        """Take back what came of a verdict."""
+        return self._undoing.undo(verdict, writer)
 
     def difference(
         self, ask: Callable[[Instant], Answer], earlier: Instant, later: Instant, profile: str

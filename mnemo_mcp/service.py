@@ -22,10 +22,12 @@ from mnemo_mcp.errors import MnemoError, Refused
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.inject.clients import hook_output
 from mnemo_mcp.inject.injector import Injector, Occasion
-from mnemo_mcp.judge.writer import MODES, Writer, Writing
+from mnemo_mcp.judge.afterwards import Afterwards
+from mnemo_mcp.judge.judge import Judge
+from mnemo_mcp.judge.writer import MODES, Writer, Writing, kind_named
 from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Kind, Outcome, instant
+from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Outcome, instant
 from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.models.moving import MovingPair
@@ -75,15 +77,19 @@ class Service:
             self._release()
             raise
         self.encoders.begin(self.store.vectors.encoders())
-        self.index = Index(self.store, settings.index, clock=clock)
+        self.index = Index(self.store, settings.index)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
-        self._writing = Writing(self.store, self.index)
         self.records = Records(self.store)
         self.models = LanguageModels(settings.models, self.store, clock, self.zone)
         self.tasks = Tasks(self.store, self.models, clock)
         usage = Judging(self.store, self.index, self.encoders, settings.usage, clock, self.models.decider)
         self.tasks.serve("usage", usage.judge)
+        self._writing = Writing(self.store, self.index, judged=self.models.decider is not None)
+        self.judge = Judge(
+            self.store, self.index, self.encoders, settings.judging, clock, self.models.decider
+        )
+        Afterwards(self.store, self.judge, settings.judging, clock).serve(self.tasks.serve)
         self.privacy = Privacy(settings, self.store)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
@@ -131,7 +137,7 @@ class Service:
             now=self._now(),
             limit=max(1, min(limit or constants.limit, constants.limit_most)),
             projects=None if project in (None, EVERYWHERE) else frozenset({str(project)}),
-            kinds=frozenset(_kind(each) for each in kinds),
+            kinds=frozenset(kind_named(each) for each in kinds),
             entities=self._names(entities, self.profile_of(profile)),
             valid_at=self._instant(valid_at),
             known_at=self._instant(known_at),
@@ -173,7 +179,7 @@ class Service:
         parts = {"what": what, "why": why, "how": how, "who": who, "where": where, "when": when}
         claim = Claim(
             **{name: clean(part) for name, part in parts.items()},
-            kind=_kind(kind),
+            kind=kind_named(kind),
             entities=tuple(entities),
             subject=clean(subject).strip(),
             field=clean(field).strip(),
@@ -391,10 +397,3 @@ class Service:
 
     def _now(self) -> Instant:
         return instant(self.clock())
-
-
-def _kind(name: str) -> Kind:
-    try:
-        return Kind(name.strip().lower())
-    except ValueError:
-        raise Refused(f"There is no kind {name!r}.", f"`kind` is one of {', '.join(Kind)}.") from None

@@ -14,10 +14,20 @@ from mnemo_mcp.memory import Instant, instant
 from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.times import Clock
 
-USES: Mapping[str, str] = {"distil": "extraction", "judge": "decisions", "usage": "decisions"}
+USES: Mapping[str, str] = {
+    "distil": "extraction",
+    "judge": "decisions",
+    "consolidate": "decisions",
+    "usage": "decisions",
+}
 """Which endpoint a kind of task needs."""
 
-_NOUNS = {"distil": ("thread", "threads"), "judge": ("memory", "memories"), "usage": ("turn", "turns")}
+_NOUNS = {
+    "distil": ("thread", "threads"),
+    "judge": ("memory", "memories"),
+    "consolidate": ("search for repeats", "searches for repeats"),
+    "usage": ("turn", "turns"),
+}
 
 Finish = Callable[[Connection], None]
 """Writes what came of a task, in the transaction that also ends it."""
@@ -39,10 +49,13 @@ class Tasks:
         self._clock = clock
         self._chance = chance
         self._served: dict[str, Do] = {}
+        self._plans: list[Callable[[], None]] = []
 
-    def serve(self, kind: str, do: Do) -> None:
-        """From now on tasks of this kind are done by `do`."""
+    def serve(self, kind: str, do: Do, plan: Callable[[], None] | None = None) -> None:
+        """From now on tasks of this kind are done by `do`; `plan`, called now and then, asks for them."""
         self._served[kind] = do
+        if plan is not None:
+            self._plans.append(plan)
 
     def work_off(self, *kinds: str) -> bool:
         """Do one task of each kind that is served (or of these alone); False where none can be done now."""
@@ -118,8 +131,10 @@ class Tasks:
         ]
 
     def maintain(self) -> None:
-        """Let go of answers that nobody will ask for again."""
+        """Let go of answers that nobody will ask for again, and ask for tasks that are due."""
         self._store.calls.purge(self._now())
+        for plan in self._plans:
+            plan()
 
     def _now(self) -> Instant:
         return instant(self._clock())

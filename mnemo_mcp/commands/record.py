@@ -33,6 +33,8 @@ def add(commands: Commands) -> None:
     merge.add_argument("--into", required=True, metavar="ID", help="the one that stands for both")
     merge.add_argument("--reason")
     command(commands, "unmerge", _unmerge, "take a merge of memories back").add_argument("id")
+    undo = command(commands, "undo", _undo, "take back what came of a verdict of the judge")
+    undo.add_argument("id", metavar="VERDICT", help="as `mnemo history ID` prints it")
     for name, run, about in (
         ("export", _export, "everything as lines of JSON in a new file"),
         ("import", _import, "take an export in; reading it twice adds nothing"),
@@ -71,6 +73,10 @@ def _merge(options: argparse.Namespace) -> None:
 
 def _unmerge(options: argparse.Namespace) -> None:
     show(options, ask("merge", {"id": options.id}), told_outcome)
+
+
+def _undo(options: argparse.Namespace) -> None:
+    show(options, ask("undo", chosen(options, "id")), told_outcome)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -138,5 +144,27 @@ def _told_history(result: Result) -> str:
         reason = f" because {row['body']['reason']}" if row["body"].get("reason") else ""
         by = f" by {row['body']['by']}" if row["body"].get("by") else ""
         by += f" into {row['body']['into']}" if row["body"].get("into") else ""
+        by += f" of {row['body']['undoes']}" if row["body"].get("undoes") else ""
         lines.append(f"  {row['known_at']} {row['operation']}{by}{valid}{reason} ({row['cause'].get('by')})")
+    lines += [_told_verdict(each, memory["id"]) for each in result["verdicts"]]
+    return "\n".join(lines)
+
+
+def _told_verdict(verdict: Result, memory: str) -> str:
+    """A verdict in words, as seen from one of the two memories."""
+    if not verdict["neighbour"]:
+        about = f"of the claim itself ({verdict['relation']})"
+    elif verdict["neighbour"] == memory:
+        about = f"of {verdict['memory'] or 'a claim that became no memory'} beside this one"
+    else:
+        about = f"of this beside {verdict['neighbour']}"
+    shares = ", ".join(f"{name} {share:.2f}" for name, share in verdict["shares"].items())
+    lines = [
+        f"  {verdict['at']} verdict {verdict['id']} {about}: {verdict['relation']}; {verdict['reason']}"
+        + (f" ({shares})" if shares else "")
+        + f"; by {verdict['judge']}; {verdict['done']}"
+    ]
+    lines += [f"    the guard saw {each}" for each in verdict["guard"]]
+    if verdict["undone_at"]:
+        lines.append(f"    taken back {verdict['undone_at']}")
     return "\n".join(lines)

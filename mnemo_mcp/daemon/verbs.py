@@ -111,7 +111,13 @@ def history(service: Service, given: Arguments, caller: Caller) -> dict[str, Any
     return {
         "memory": memory_json(memory, memory.status(instant(service.clock()))),
         "rows": [row_json(row) for row in rows],
+        "verdicts": [asdict(each) for each in service.records.verdicts(memory.id)],
     }
+
+
+def undo(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    writer = service.writer(caller.profile, "", caller.client, "", caller.by, None)
+    return outcome_json(service.records.undo(read.text(given, "id", "verdict", required=True), writer))
 
 
 def diff(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
@@ -216,6 +222,7 @@ VERBS: Mapping[str, Verb] = {
     "timeline": timeline,
     "entity": entity,
     "merge": merge,
+    "undo": undo,
     "export": export,
     "import": take_in,
     "backup": backup,

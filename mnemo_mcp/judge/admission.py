@@ -104,7 +104,7 @@ def _next_value(proposal: Proposal, start: Instant) -> Instant | None:
 def _known(proposal: Proposal, period: Period) -> Memory | None:
     """The live memory that says the very same of the same time."""
     for memory in proposal.same:
-        alike = memory.project == proposal.project and _says_again(proposal.claim, memory.claim)
+        alike = memory.project == proposal.project and says_again(proposal.claim, memory.claim)
         if alike and not _gone(memory) and covers(memory, period, dated=proposal.dated):
             return memory
     return None
@@ -129,7 +129,7 @@ def _gone(memory: Memory) -> bool:
     return memory.retracted or memory.erased or bool(memory.merged_into)
 
 
-def _says_again(claim: Claim, known: Claim) -> bool:
+def says_again(claim: Claim, known: Claim) -> bool:
     """Whether a claim says nothing but what is known: all parts alike, and `what` in the same words."""
     if _around(claim) != _around(known):
         return False

@@ -44,7 +44,7 @@ _NEIGHBOUR_CHARACTERS, _CANDIDATE_CHARACTERS = 400, 1_200  # eight of one and on
 def context(candidate: Candidate) -> str:
     """The candidate and the fragments it rests on."""
     claim = candidate.claim
-    assumed = ", as far as anybody said" if candidate.assumed or candidate.valid_from is None else ""
+    assumed = ", as far as anybody said" if not candidate.dated else ""
     until = f" until {candidate.valid_to[:10]}" if candidate.valid_to else ""
     teller = _TELLERS.get(candidate.origin, "a tool")
     lines = [

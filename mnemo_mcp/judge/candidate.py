@@ -39,6 +39,11 @@ class Candidate:
         return self.valid_from or self.known_at
 
     @property
+    def dated(self) -> bool:
+        """Whether anybody said since when it holds."""
+        return self.valid_from is not None and not self.assumed
+
+    @property
     def key(self) -> str:
         """Its hash: the same claim from the same sources is the same candidate."""
         return identity(

@@ -142,8 +142,9 @@ def _is_late(candidate: Candidate, judged: Judged) -> bool:
     """
     if judged.relation is not Relation.UPDATES or candidate.valid_to is not None:
         return False
-    dated = candidate.valid_from is not None and not candidate.assumed
-    return candidate.start < judged.neighbour.valid_from and not (judged.neighbour.assumed and dated)
+    return candidate.start < judged.neighbour.valid_from and not (
+        judged.neighbour.assumed and candidate.dated
+    )
 
 
 def _because(judged: Judged) -> str:

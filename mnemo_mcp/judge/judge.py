@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mnemo_mcp.index.index import Index
-from mnemo_mcp.judge.admission import admit
-from mnemo_mcp.judge.asking import GROUNDED, context, questions, relation_name
-from mnemo_mcp.judge.candidate import Candidate, as_kept
+from mnemo_mcp.judge.admission import admit, says_again
+from mnemo_mcp.judge.asking import GROUNDED, Relation, context, questions, relation_name
+from mnemo_mcp.judge.candidate import Candidate, as_kept, candidate_of
 from mnemo_mcp.judge.effects import (
     LEFT_OUT,
     NOTHING,
@@ -25,7 +25,7 @@ from mnemo_mcp.judge.effects import (
 )
 from mnemo_mcp.judge.neighbours import Neighbourhood
 from mnemo_mcp.judge.repeated import repeated
-from mnemo_mcp.judge.weighing import Doubt, Judged, doubts, weigh
+from mnemo_mcp.judge.weighing import Doubt, Judged, Kept, differences, doubts, objection, weigh
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.verdicts import Verdict
@@ -67,15 +67,12 @@ class Judge:
         constants: Judging,
         clock: Clock,
         decider: Decider | None = None,
-        model: str = "",
     ) -> None:
-        """`model` is the name of the decisions model, kept with its verdicts."""
         self._store = store
         self._index = index
         self._constants = constants
         self._clock = clock
         self._decider = decider
-        self._model = model
         self._neighbourhood = Neighbourhood(store, index, encoders, constants)
 
     @property
@@ -110,8 +107,27 @@ class Judge:
             same,
             self._weighed(candidate, neighbours, answers),
             doubts(candidate, answers, self._constants),
-            f"{self._decider.kind} {self._model}".strip(),
+            f"{self._decider.kind} {self._decider.model}",
         )
+
+    def repeats_of(self, memory: Memory) -> Decision | None:
+        """What is to become of a memory and others that nothing keeps from saying the same, if there are any.
+
+        Pairs that were judged are not judged again. Raises an `EndpointError`.
+        """
+        candidate, seq = candidate_of(memory), self._store.truth.newest()
+        known = self._store.verdicts.judged(memory.id)
+        found = self._neighbourhood.of(candidate, self._now(), without=known)
+        if self._decider is None:
+            again = tuple(
+                Judged(each, Relation.SAME, "the same words")
+                for each in found
+                if says_again(memory.claim, each.claim)
+                and not objection(candidate, each, Relation.SAME, self._kept(candidate, each))
+            )
+            return Decision(candidate, seq, judged=again) if again else None
+        near = [each for each in found if not differences(memory.claim, each.claim)]
+        return self.compare(candidate, near, seq=seq) if near else None
 
     def apply(self, tx: Connection, decision: Decision) -> Outcome:
         """Write what was decided, and why.
@@ -164,19 +180,21 @@ class Judge:
     def _weighed(
         self, candidate: Candidate, neighbours: list[Memory], answers: Mapping[str, Answer]
     ) -> tuple[Judged, ...]:
-        names = [each.id for each in neighbours]
-        standing = self._store.accounts.standing([*names, candidate.memory])
-        kept = {name for name, each in standing.items() if each.keep}
         return tuple(
             weigh(
                 candidate,
                 each,
                 answers.get(relation_name(place)),
-                each.id in kept or candidate.memory in kept,
+                self._kept(candidate, each),
                 self._constants,
             )
             for place, each in enumerate(neighbours)
         )
+
+    def _kept(self, candidate: Candidate, neighbour: Memory) -> Kept:
+        standing = self._store.accounts.standing([neighbour.id, candidate.memory])
+        own, other = (standing.get(name) for name in (candidate.memory, neighbour.id))
+        return Kept(bool(own and own.keep), bool(other and other.keep))
 
     def _write(self, tx: Connection, decision: Decision, changed: Mapping[str, Memory]) -> Outcome:
         candidate, now = decision.candidate, self._now()
@@ -267,7 +285,7 @@ class Judge:
 def _stale(decision: Decision, changed: Mapping[str, Memory]) -> bool:
     """Whether what a candidate was compared with changed, or something came that is to be compared too."""
     candidate, seen = decision.candidate, {each.neighbour.id: each.neighbour for each in decision.judged}
-    if decision.judge == NO_MODEL:
+    if decision.judge == NO_MODEL and not decision.judged:
         return False
     for name, memory in changed.items():
         if name in seen:

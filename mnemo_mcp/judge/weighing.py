@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import floor
 
-from mnemo_mcp.guard import differences
+from mnemo_mcp import guard
 from mnemo_mcp.judge.admission import covers
 from mnemo_mcp.judge.asking import GROUNDED, LASTS, USEFUL, Relation
 from mnemo_mcp.judge.candidate import Candidate
@@ -37,11 +38,19 @@ class Judged:
     guard: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which of the two a person's word keeps."""
+
+    candidate: bool = False
+    neighbour: bool = False
+
+
 def weigh(
-    candidate: Candidate, neighbour: Memory, answer: Answer | None, kept: bool, constants: Judging
+    candidate: Candidate, neighbour: Memory, answer: Answer | None, kept: Kept, constants: Judging
 ) -> Judged:
-    """What an answer amounts to. `kept` says that a person's word keeps one of the two."""
-    seen = tuple(map(str, _differences(candidate.claim, neighbour.claim)))
+    """What an answer amounts to."""
+    seen = tuple(map(str, differences(candidate.claim, neighbour.claim)))
     shares = answer.probabilities if answer else {}
 
     def judged(relation: Relation, reason: str) -> Judged:
@@ -50,44 +59,58 @@ def weigh(
     if answer is None or answer.refused:
         return judged(Relation.DIFFERENT, "the judge gave no answer")
     said, share = answer.best
-    if not shares:
-        if not constants.said_may_act or said not in set(Relation):
-            return judged(Relation.DIFFERENT, f"the judge said {said} without a probability")
-        relation, reason = Relation(said), f"the judge said {said}"
-    else:
-        reason = f"the judge said {said} at {share:.2f}"
-        if share < constants.act_from:
-            return judged(Relation.DIFFERENT, f"{reason}, below {constants.act_from:.2f}")
-        relation = Relation(said)
-    objection = _objection(candidate, neighbour, relation, bool(seen), kept)
-    if objection:
-        return judged(Relation.DIFFERENT, f"{reason}, but {objection}")
+    reason = told(answer)
+    if said not in set(Relation) or (not shares and not constants.said_may_act):
+        return judged(Relation.DIFFERENT, f"{reason}, without a probability")
+    if shares and share < constants.act_from:
+        return judged(Relation.DIFFERENT, f"{reason}, below {constants.act_from:.2f}")
+    relation = Relation(said)
     if relation is Relation.CONTRADICTS and _tells_of_a_change(candidate, neighbour):
-        return judged(Relation.UPDATES, f"{reason}, and the claim itself tells of a change")
+        relation, reason = Relation.UPDATES, f"{reason}, and the claim itself tells of a change"
+    against = objection(candidate, neighbour, relation, kept, apart=bool(seen))
+    if against:
+        return judged(Relation.DIFFERENT, f"{reason}, but {against}")
     return judged(relation, reason)
 
 
-def _objection(candidate: Candidate, neighbour: Memory, relation: Relation, apart: bool, kept: bool) -> str:
+def told(answer: Answer) -> str:
+    """What a judge said, in words; probabilities are cut, so that none looks higher than it is."""
+    said, share = answer.best
+    return f"the judge said {said}" + (f" at {floor(share * 100) / 100:.2f}" if answer.probabilities else "")
+
+
+def objection(
+    candidate: Candidate, neighbour: Memory, relation: Relation, kept: Kept, *, apart: bool = False
+) -> str:
     """What stands against acting on a relation, or nothing."""
-    claim, known = candidate.claim, neighbour.claim
-    if relation is Relation.SAME:
-        if apart:
-            return "the guard sees a difference"
-        if claim.kind is not known.kind and claim.kind not in _LOOSE:
-            return f"a {claim.kind} is not merged into a {known.kind}"
-        dated = candidate.valid_from is not None and not candidate.assumed
-        if not covers(neighbour, Period(candidate.start, candidate.valid_to), dated=dated):
-            return "it tells of another time"
-        return "a person keeps it" if kept and candidate.memory else ""
-    if relation is Relation.DIFFERENT:
-        return ""
-    if kept:
+    match relation:
+        case Relation.SAME:
+            return _against_merging(candidate, neighbour, kept, apart)
+        case Relation.UPDATES | Relation.CONTRADICTS:
+            return _against_replacing(candidate, neighbour, relation, kept)
+    return ""
+
+
+def _against_merging(candidate: Candidate, neighbour: Memory, kept: Kept, apart: bool) -> str:
+    kind, known = candidate.claim.kind, neighbour.claim.kind
+    if apart:
+        return "the guard sees a difference"
+    if kind is not known and kind not in _LOOSE:
+        return f"a {kind} is not merged into a {known}"
+    if not covers(neighbour, Period(candidate.start, candidate.valid_to), dated=candidate.dated):
+        return "it tells of another time"
+    return "a person keeps it" if kept.candidate else ""
+
+
+def _against_replacing(candidate: Candidate, neighbour: Memory, relation: Relation, kept: Kept) -> str:
+    known = neighbour.claim.kind
+    if kept.neighbour or (kept.candidate and candidate.start < neighbour.valid_from):
         return "a person keeps it"
-    if known.kind in _OF_PEOPLE and neighbour.origin is Role.PERSON and candidate.origin is not Role.PERSON:
-        return f"a person's {known.kind} gives way to a person's word alone"
-    if relation is Relation.UPDATES and known.kind is Kind.EVENT:
+    if known in _OF_PEOPLE and neighbour.origin is Role.PERSON and candidate.origin is not Role.PERSON:
+        return f"a person's {known} gives way to a person's word alone"
+    if relation is Relation.UPDATES and known is Kind.EVENT:
         return "what happened stays true"
-    if known.kind is Kind.PREFERENCE and claim.kind not in _OF_PEOPLE:
+    if known is Kind.PREFERENCE and candidate.claim.kind not in _OF_PEOPLE:
         return "a preference stands until it is changed"
     return ""
 
@@ -97,16 +120,16 @@ def _tells_of_a_change(candidate: Candidate, neighbour: Memory) -> bool:
     return candidate.start > neighbour.valid_from and bool(_CHANGED.search(candidate.claim.what))
 
 
-def _differences(claim: Claim, known: Claim) -> list[object]:
+def differences(claim: Claim, known: Claim) -> list[object]:
     """What the guard sees between two claims, part by part; a place that one alone names goes with `what`."""
     whats = [claim.what, known.what]
     if bool(claim.where) != bool(known.where):
         whats = [f"{each.what} {each.where}".strip() for each in (claim, known)]
-    found: list[object] = [*differences(*whats)]
+    found: list[object] = [*guard.differences(*whats)]
     for part in ("how", "who", "where", "when"):
         one, other = getattr(claim, part), getattr(known, part)
         if one and other:
-            found += differences(one, other)
+            found += guard.differences(one, other)
     return found
 
 
@@ -130,6 +153,6 @@ def doubts(candidate: Candidate, answers: Mapping[str, Answer], constants: Judgi
         said, share = answer.best
         exempt = name == LASTS and candidate.claim.kind is Kind.STATE
         sure = share >= constants.act_from if answer.probabilities else constants.said_may_act
-        reason = f"the judge said {said} at {share:.2f}" if answer.probabilities else f"the judge said {said}"
-        found.append(Doubt(name, said == NO and sure and not exempt, reason, answer.probabilities))
+        holds = said == NO and sure and not exempt
+        found.append(Doubt(name, holds, told(answer), answer.probabilities))
     return tuple(found)

@@ -17,11 +17,13 @@ from mnemo_mcp.ledger.episodes import new_episode
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.truth import ledger_row
 from mnemo_mcp.ledger.vectors import text_hash
+from mnemo_mcp.ledger.work import JUDGE
 from mnemo_mcp.memory import (
     Claim,
     EntityRef,
     Episode,
     Instant,
+    Kind,
     LedgerRow,
     Memory,
     Operation,
@@ -58,9 +60,11 @@ class Writer:
 class Writing:
     """The writing verbs over one store and its index."""
 
-    def __init__(self, store: Store, index: Index) -> None:
+    def __init__(self, store: Store, index: Index, *, judged: bool = False) -> None:
+        """`judged` says that a model compares what was stored with the rest, afterwards."""
         self._store = store
         self._index = index
+        self._judged = judged
 
     def remember(
         self,
@@ -90,6 +94,7 @@ class Writing:
                     known_at=writer.known_at,
                     episode=source.id,
                     cause=writer.cause,
+                    origin=source.role,
                     valid_from=valid_from,
                     valid_to=valid_to,
                     replaces=tuple(self._store.truth.within(tx, each, writer.profile) for each in replaces),
@@ -99,6 +104,8 @@ class Writing:
                 )
             )
             self._store.truth.append(tx, admitted.rows, writer.recorded_at)
+            if self._judged and admitted.outcome.outcome != "confirmed":
+                self._store.work.add(tx, JUDGE, writer.profile, admitted.outcome.id, writer.recorded_at)
         return _telling_redactions(admitted.outcome, found)
 
     def forget(self, ids: Sequence[str], mode: Operation, writer: Writer, reason: str = "") -> list[Outcome]:
@@ -183,6 +190,14 @@ class Writing:
             if not any(each.text for each in others.values()):
                 lost.append(memory.id)
         return lost
+
+
+def kind_named(name: str) -> Kind:
+    """The kind that a caller means. Raises `Refused`."""
+    try:
+        return Kind(name.strip().lower())
+    except ValueError:
+        raise Refused(f"There is no kind {name!r}.", f"`kind` is one of {', '.join(Kind)}.") from None
 
 
 def _erasing(name: str, writer: Writer) -> LedgerRow:

@@ -130,6 +130,20 @@ class Verdicts:
         ).fetchall()
         return [(number, memory_of(json.loads(state))) for number, state in rows]
 
+    def last_change(self) -> Instant:
+        """When the last ledger row was recorded; the beginning of time while there is none."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT recorded_at FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
+        return str(row[0]) if row else "0001-01-01T00:00:00.000Z"
+
+    def newest_in(self, profile: str) -> int:
+        """The last ledger row that touched a memory of a profile."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT seq FROM snapshot WHERE profile = ? ORDER BY seq DESC LIMIT 1", (profile,)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
     def profiles(self) -> list[str]:
         """The profiles that hold memories."""
         with self._database.read() as connection:

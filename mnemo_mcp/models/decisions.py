@@ -27,6 +27,11 @@ class Decider:
         return str(self._caller.manner(_MANNER) or "") if self._api == "auto" else self._api
 
     @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        return self._caller.client.settings.model
+
+    @property
     def calibrated(self) -> bool:
         """Whether the probabilities are meant as such, and not read off a language model's next token."""
         return bool(self.kind) and self._backend(self.kind).calibrated
