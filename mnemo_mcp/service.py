@@ -77,7 +77,7 @@ class Service:
             self._release()
             raise
         self.encoders.begin(self.store.vectors.encoders())
-        self.index = Index(self.store, settings.index)
+        self.index = Index(self.store, settings.index, clock=clock)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
         self.records = Records(self.store)
