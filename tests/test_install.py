@@ -563,6 +563,18 @@ def test_memories_are_deleted_only_when_that_is_said_twice(person: Person) -> No
     assert not person.product.data.exists()
 
 
+@pytest.mark.parametrize("content", ["[]", '{"hooks": []}', '{"hooks": {"Stop": [1, {"hooks": 2}]}}', "{"])
+def test_odd_files_of_codex_are_no_obstacle_to_leaving(person: Person, content: str) -> None:
+    file = person.file(".codex/hooks.json", content)
+    config = person.file(".codex/config.toml", "hooks = 1\nplugins = 2\n")
+    person.run("uninstall")
+    assert b"Traceback" not in person.product.run("doctor").stderr
+    person.product.run("install", "codex")
+    assert config.read_text() == "hooks = 1\nplugins = 2\n" or "mnemo" in config.read_text()
+    person.run("uninstall")
+    assert file.read_text() == content and config.read_text() == "hooks = 1\nplugins = 2\n"
+
+
 def test_nothing_installed_is_nothing_to_take_away(person: Person) -> None:
     person.both()
     before = person.files()

@@ -8,7 +8,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from mnemo_mcp.clients import json_text, ours, toml_text
 from mnemo_mcp.clients.catalog import Places
 from mnemo_mcp.clients.doubt import Doubt
 from mnemo_mcp.clients.files import content_of, decoded, resolved
-from mnemo_mcp.errors import MnemoError, Refused
+from mnemo_mcp.errors import Refused
 
 _ANSWER_SECONDS = 20.0
 _SNAKE = {
@@ -41,8 +41,7 @@ class Hook:
 
 def declared(file: Path) -> list[Hook]:
     """Our hooks in a hooks.json. Raises `Refused` where that cannot be read."""
-    text = _text(file)
-    hooks = json_text.parse(text).value.get("hooks", {}) if text and text.strip() else {}
+    hooks = _inside(_read(file, lambda text: json_text.parse(text).value), "hooks")
     return [
         Hook(f"{file}:{_SNAKE[event]}:{group}:{place}", handler["command"], _digest(_SNAKE[event], handler))
         for event, groups in hooks.items()
@@ -53,11 +52,7 @@ def declared(file: Path) -> list[Hook]:
 
 def is_plugged(config: Path) -> bool:
     """Whether our plugin is on in this config.toml. Raises `Refused` where that cannot be read."""
-    try:
-        document = toml_text.parse(_text(config) or "")
-    except Doubt as doubt:
-        raise doubt.in_file(config) from None
-    return bool(document.get("plugins", {}).get("mnemo@mnemo", {}).get("enabled"))
+    return bool(_inside(_read(config, toml_text.parse), "plugins", "mnemo@mnemo").get("enabled"))
 
 
 def untrusted(places: Places) -> list[str]:
@@ -65,13 +60,11 @@ def untrusted(places: Places) -> list[str]:
     folder = places.moved("CODEX_HOME", ".codex")
     try:
         hooks = declared(folder / "hooks.json")
-        document = toml_text.parse(_text(folder / "config.toml") or "")
-    except Doubt as doubt:
-        return [str(doubt.in_file(folder))]
-    except MnemoError as error:
-        return [str(error)]
-    state = document.get("hooks", {}).get("state", {})
-    trusted = {(_place(key), each.get("trusted_hash")) for key, each in state.items()}
+        document = _read(folder / "config.toml", toml_text.parse)
+    except Refused as refused:
+        return [str(refused)]
+    state = _inside(document, "hooks", "state")
+    trusted = {(_place(key), _inside(state, key).get("trusted_hash")) for key in state}
     off = [hook for hook in hooks if (_place(hook.key), hook.digest) not in trusted]
     if not off:
         return []
@@ -194,8 +187,21 @@ def _silent() -> Refused:
     return Refused("Codex does not answer as it should.", "Start Codex and trust the hooks there.")
 
 
-def _text(file: Path) -> str | None:
-    return decoded(content_of(file))[0]
+def _inside(value: Any, *path: str) -> Mapping[str, Any]:
+    """The table at a path, {} where there is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _read(file: Path, parse: Callable[[str], Any]) -> Any:
+    """What a file holds, {} for none or a blank one. Raises `Refused`."""
+    try:
+        text = decoded(content_of(file))[0]
+        return parse(text) if text and text.strip() else {}
+    except Doubt as doubt:
+        where = f", line {doubt.line}" if doubt.line else ""
+        raise Refused(f"{file}{where}: {doubt.message}", doubt.advice) from None
 
 
 def _handlers(groups: list[Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:

@@ -89,10 +89,14 @@ class TomlTrust:
 
     def _keys(self, document: Mapping[str, Any]) -> list[str]:
         """What is trusted of ours; a hook may have moved since, but what it does is its own."""
-        state = _table(document, "hooks", "state")
+        hooks = document.get("hooks")
+        state = hooks.get("state") if isinstance(hooks, Mapping) else None
+        found = state.items() if isinstance(state, Mapping) else ()
         digests = set(self.hashes.values())
         return [
-            key for key in state if key in self.hashes or _table(state, key).get("trusted_hash") in digests
+            key
+            for key, each in found
+            if key in self.hashes or (isinstance(each, Mapping) and each.get("trusted_hash") in digests)
         ]
 
 
