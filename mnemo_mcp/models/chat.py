@@ -57,16 +57,18 @@ class Chat:
         purpose: str,
         max_output_tokens: int | None = None,
         sources: Sequence[str] = (),
+        outer: Mapping[str, Any] | None = None,
     ) -> Completion:
         """Ask once. `sources` are the ids of what the messages are made of: erased with them is the answer.
 
+        `outer` is the least shape an answer must have, where that is less than `schema` asks for.
         Raises an `EndpointError`; `RequestRefused` without a call for more tokens than the endpoint takes.
         """
         most = min(max_output_tokens or self.max_output_tokens, self.max_output_tokens)
         body = {"messages": [dict(each) for each in messages], "temperature": 0}
 
         def read(answer: Mapping[str, Any]) -> Completion:
-            return completion(answer, schema)
+            return completion(answer, schema if outer is None else outer)
 
         shaped = {**body, "response_format": json_format(schema)} if schema is not None else body
         return send(self._caller, shaped, most, read, purpose=purpose, sources=sources)
