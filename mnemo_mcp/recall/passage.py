@@ -37,11 +37,14 @@ def beside(passage: str, before: str, after: str, wanted: Sequence[str]) -> tupl
 
 
 def _window(text: str, asked: frozenset[str], size: int) -> tuple[str, frozenset[str]]:
-    """The best window of so many characters, and which of the words `asked` for it holds."""
+    """The best window of so many characters, and which of the words `asked` for it holds.
+
+    Where none is asked for, that is the beginning.
+    """
     if len(text) > _MOST_READ:
         text = text[: _MOST_READ // 2] + "\n" + text[-_MOST_READ // 2 :]
     start = 0
-    if len(text) > size:
+    if asked and len(text) > size:
         best = -1
         for sentence in _SENTENCE.finditer(text):
             held = len(asked.intersection(stems(sentence[0])))
@@ -50,4 +53,4 @@ def _window(text: str, asked: frozenset[str], size: int) -> tuple[str, frozenset
     end = start + size
     window = text[start:end]
     marks = ("… " if start else "", " …" if end < len(text) else "")
-    return f"{marks[0]}{window.strip()}{marks[1]}", asked.intersection(stems(window))
+    return f"{marks[0]}{window.strip()}{marks[1]}", asked.intersection(stems(window) if asked else ())
