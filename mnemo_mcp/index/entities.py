@@ -16,6 +16,10 @@ from mnemo_mcp.memory import Claim, EntityRef, same_text
 NEWEST = 4_096
 """Rows told of one entity at most, the newest: what is in everything tells nothing apart."""
 
+_PARTS, _FEW = (
+    8,
+    64,
+)  # so many times the rows wanted are looked at, for the parts rows play and those taken out
 _ROLE_BITS = 16
 _GONE = (1 << _ROLE_BITS) - 1
 
@@ -108,7 +112,7 @@ class Entities:
 
     def rows_of(self, key: str, role: str | None = None, most: int | None = NEWEST) -> Rows:
         """The newest rows that name an entity (in a role), oldest first; every row where `most` is None."""
-        packed = self._packed(key)
+        packed = self._packed(key, most)
         if role is not None:
             packed = packed[packed & _GONE == self._roles.get(role, _GONE)]
         rows = packed >> _ROLE_BITS
@@ -122,7 +126,7 @@ class Entities:
 
     def weighted(self, key: str, shares: Mapping[str, float], most: int = NEWEST) -> tuple[Rows, Floats]:
         """The newest rows that name an entity, each with the largest share among its roles there."""
-        packed = self._packed(key)[-most:]
+        packed = self._packed(key, most)[-most:]
         rows, values = packed >> _ROLE_BITS, self._table(shares)[packed & _GONE]
         first = np.flatnonzero(np.diff(rows, prepend=-1) > 0)
         if len(first) < len(rows):
@@ -135,11 +139,14 @@ class Entities:
             table[number] = shares.get(role, min(shares.values()))
         return table
 
-    def _packed(self, key: str) -> Packed:
+    def _packed(self, key: str, most: int | None) -> Packed:
+        """All that is known of an entity, or so many of the newest that they surely hold `most` rows."""
         number = self._numbers_of.get(key)
         if number is None:
             return NO_ROWS
         packed = np.append(self._sealed.of(number), np.array(self._newer.get(number, ()), np.int64))
+        if most is not None:
+            packed = packed[-_PARTS * max(most, _FEW) :]
         return packed[~np.isin(packed >> _ROLE_BITS, list(self._gone))] if self._gone else packed
 
     def entities_of(self, rows: Iterable[int]) -> list[tuple[str, ...]]:

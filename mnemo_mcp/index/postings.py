@@ -24,7 +24,7 @@ B = 0.4  # memories are short: full length normalisation (0.75) found less on th
 BACKGROUND = 50  # as if so many other memories existed: a store of three weighs words like a store of fifty
 
 _LONG = 2_048  # documents; with so many to come it pays to look whether they can matter
-_MOST = 131_072  # documents of all words that are gone through to find others
+_MOST = 65_536  # documents of all words that are gone through to find others
 _TABLES = 16
 
 

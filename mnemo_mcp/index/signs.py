@@ -13,8 +13,8 @@ from mnemo_mcp.index.arrays import Floats, Mask, Rows, grown
 
 _BLOCK = 32_768  # rows; with its scratch space a block stays in the processor's cache
 _FIRST_WORDS = 4  # at most: their 256 differences just fit into a byte, and all of them is no answer
-_LEAST, _GROWTH = 12, 4.0  # rows scored exactly: times those wanted, and times the root of all
-_MANY = 10  # times as many pass the first choice as the second
+_LEAST, _GROWTH = 12, 5.0  # rows scored exactly: times those wanted, and times the root of all
+_MANY = 12  # times as many pass the first choice as the second
 _SAMPLE = 16_384  # rows from which the limit of the first choice is read
 
 Words = npt.NDArray[np.uint64]
