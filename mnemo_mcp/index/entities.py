@@ -140,7 +140,7 @@ class Entities:
         return table
 
     def _packed(self, key: str, most: int | None) -> Packed:
-        """All that is known of an entity, or so many of the newest that they surely hold `most` rows."""
+        """All that is known of an entity, or so much of the newest that as a rule it holds `most` rows."""
         number = self._numbers_of.get(key)
         if number is None:
             return NO_ROWS
