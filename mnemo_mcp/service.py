@@ -30,11 +30,13 @@ from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Outcome, instant
 from mnemo_mcp.memory import moment as moment_of
 from mnemo_mcp.models.connected import LanguageModels
+from mnemo_mcp.models.cross_encoder import configured
 from mnemo_mcp.models.moving import MovingPair
 from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference
 from mnemo_mcp.recall.recall import Ask, Recaller
+from mnemo_mcp.recall.reranking import Reranking
 from mnemo_mcp.records import Records
 from mnemo_mcp.standing.turns import note_turn
 from mnemo_mcp.standing.usage import Judging
@@ -79,7 +81,10 @@ class Service:
         self.encoders.begin(self.store.vectors.encoders())
         self.index = Index(self.store, settings.index, clock=clock)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
-        self._recaller = Recaller(self.store, self.index, self.encoders, settings, self.upkeep.passages)
+        self._reranking = Reranking(configured(settings))
+        self._recaller = Recaller(
+            self.store, self.index, self.encoders, settings, self.upkeep.passages, self._reranking
+        )
         self.records = Records(self.store)
         self.models = LanguageModels(settings.models, self.store, clock, self.zone)
         self.tasks = Tasks(self.store, self.models, clock)
@@ -318,6 +323,7 @@ class Service:
                 *shortage(self.settings.home),
                 *self.encoders.problems,
                 *self.upkeep.problems(),
+                *self._reranking.problems,
                 *self.tasks.problems(),
                 *problems(self.settings.inbox),
             ],
@@ -347,6 +353,7 @@ class Service:
         with self._closing:
             if not self._closed:
                 self._closed = True
+                self._reranking.close()
                 self.upkeep.close()
                 self.index.close()
                 self.models.close()

@@ -114,7 +114,9 @@ def _memory(found: Mapping[str, Any]) -> str:
 
 
 def _passage(found: Mapping[str, Any]) -> str:
-    return f"- {_heading(found)}: {_field(found['passage'])}"
+    around = [f"  {name}: {_field(found[name])}" for name in ("before", "after") if found[name]]
+    weak = ", merely the nearest" if found["relevance"] == "weak" else ""
+    return "\n".join([f"- {_heading(found)}{weak}: {_field(found['passage'])}", *around])
 
 
 def _heading(episode: Mapping[str, Any]) -> str:

@@ -153,7 +153,7 @@ class Answers:
 
 def _worth_keeping(answer: Answer) -> bool:
     """Empty answers and huge ones are not kept."""
-    if not answer.memories and not answer.episodes:
+    if not answer.memories and all(each.weak for each in answer.episodes):
         return False
     texts = (each.memory.claim.text() for each in answer.memories)
     return sum(map(len, texts)) + sum(len(each.passage) for each in answer.episodes) <= _LONGEST

@@ -36,7 +36,8 @@ class Likeness:
         """Alike enough to say the same, and the guard sees no difference."""
         if not self._least(one, other, self._constants.repeat_meaning, self._constants.repeat_words):
             return False
-        return may_be_same(*(self._index.memory(row).claim.text() for row in (one, other)))
+        first, second = (self._index.memory(row).claim.text() for row in (one, other))
+        return may_be_same(first, second)
 
     def any_repeats(self) -> bool:
         """Whether any two of the rows may say the same: where all have vectors, one look tells."""

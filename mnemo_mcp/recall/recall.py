@@ -25,13 +25,15 @@ from mnemo_mcp.recall.order import Placed
 from mnemo_mcp.recall.passage import passage
 from mnemo_mcp.recall.question import Question, read
 from mnemo_mcp.recall.ranking import Ranked, Ranking
+from mnemo_mcp.recall.reranking import Reranking
 from mnemo_mcp.recall.versions import Versions
 from mnemo_mcp.settings import FLOOR_ELSEWHERE, FLOORS, Floor, Settings
 
-EpisodeSearch = Callable[["Ask", Question, Meaning | None], list[RecalledEpisode]]
-"""Finds passages of episodes when memories are not enough."""
+EpisodeSearch = Callable[["Ask", Question, Meaning | None, bool], list[RecalledEpisode]]
+"""Finds passages of episodes when memories are not enough; the last argument asks for the merely nearest."""
 
 NOTHING = "Nothing known about this."
+NEAREST = "What was said nearest to it stands below; it may have nothing to do with it."
 NO_WORDS = "The question holds no word that could find anything; ask with a name or a term."
 NOT_READY = "Vectors are not ready yet: answered from words alone."
 NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`); answered from words alone."
@@ -86,13 +88,20 @@ class Recaller:
     """Answers questions from the RAM index, and from episodes where that is not enough."""
 
     def __init__(
-        self, store: Store, index: Index, encoders: EncoderPair, settings: Settings, episodes: EpisodeSearch
+        self,
+        store: Store,
+        index: Index,
+        encoders: EncoderPair,
+        settings: Settings,
+        episodes: EpisodeSearch,
+        reranking: Reranking | None = None,
     ) -> None:
         self._store = store
         self._index = index
         self._encoders = encoders
         self._constants = settings.recall
         self._episodes = episodes
+        self._reranking = reranking or Reranking(None)
         self._versions = Versions(store.truth.history)
         self._vectors = QuestionVectors()
         self._answers = Answers(settings.recall.same_question)
@@ -111,7 +120,8 @@ class Recaller:
     def _scope(self, ask: Ask) -> Hashable:
         """All that decides an answer but the words of the question: the ask, the store, the encoders."""
         encoders = tuple(encoder.id for encoder in self._encoders.ready_encoders())
-        return replace(ask, text="", now=""), self._store.database.commits, encoders, self._encoders.ready
+        ready = self._encoders.ready, self._reranking.ready
+        return replace(ask, text="", now=""), self._store.database.commits, encoders, ready
 
     def _answer(self, ask: Ask, asking: Asking | None) -> Answer:
         index = self._index.profile(ask.profile)
@@ -138,14 +148,18 @@ class Recaller:
             lacking = index.lacks(meaning.encoder) if meaning else 0
         if lacking:
             notes = (*notes, f"Vectors of {lacking} memories are not ready yet: words alone find those.")
+        found, told = self._reranking.apply(question, found)
+        notes = (*notes, *told)
         kept = tuple(found[: ask.limit])
         passages: list[RecalledEpisode] = []
         if ask.episodes and not _answered(kept):
-            passages = self._episodes(ask, question, meaning)
+            passages = self._episodes(ask, question, meaning, False)
         if len(kept) == self._constants.limit_most:
             notes = (*notes, f"No answer gives more than {len(kept)} memories; ask more narrowly for others.")
         if not kept and not passages:
             notes = (*notes, NOTHING)
+            passages = self._episodes(ask, question, meaning, True) if ask.episodes else []
+            notes = (*notes, NEAREST) if passages else notes
         explained = None
         if ask.explain:
             named = ((" or ".join(tier.statuses), tier.ranked) for tier in tiers)
