@@ -199,6 +199,20 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
+class Distilling:
+    """How threads are read, and how like a claim must be to what it rests on; see docs/distillation.md."""
+
+    quiet_seconds: float = 120.0  # without a new episode, before a thread is read
+    chunk_tokens: int = 4_000  # of lines in one request, where the endpoint takes so many
+    chunk_memories: int = 8  # claims taken from one answer
+    thread_memories: int = 24  # memories one session may leave
+    words_alike: float = 0.34  # of the words of the shorter: claim and clause speak of one thing
+    words_supporting: float = 0.5  # of the words of a reason that its lines must hold
+    meaning_alike: float = 0.20  # cosine across languages; set on the threads of tests/test_distil.py
+    state_days: float = 7.0  # after these a state that was told of the moment is past
+
+
+@dataclass(frozen=True, slots=True)
 class Daemon:
     """The life of the resident process."""
 
@@ -222,6 +236,7 @@ class Settings:
     models: Models = field(default_factory=Models)
     usage: Usage = field(default_factory=Usage)
     judging: Judging = field(default_factory=Judging)
+    distilling: Distilling = field(default_factory=Distilling)
     daemon: Daemon = field(default_factory=Daemon)
 
     @property
