@@ -118,6 +118,8 @@ class ProfileIndex:
         self.states.set(row, memory)
         if not memory.erased:
             self._succeed(row, memory.replaced_by)
+            for name in set(before.replaced_by) - set(memory.replaced_by):
+                self._successions.part(row, self.row(name))  # it was taken back
         elif not before.erased:
             self._leave(row, before)
         return row

@@ -30,6 +30,19 @@ class Successions:
             self._before.setdefault(new, []).append(old)
             self._after.setdefault(old, []).append(new)
 
+    def part(self, old: int, new: int | None) -> None:
+        """Take a pair out again."""
+        if new is None or new not in self._after.get(old, ()):
+            return
+        pairs = [pair for pair in zip(self._old, self._new, strict=True) if pair != (old, new)]
+        self._old, self._new = (
+            array("q", column) for column in (zip(*pairs, strict=True) if pairs else ((), ()))
+        )
+        for steps, one, other in ((self._after, old, new), (self._before, new, old)):
+            steps[one].remove(other)
+            if not steps[one]:
+                del steps[one]
+
     def drop(self, row: int) -> None:
         """Take a row out of every pair."""
         kept = [pair for pair in zip(self._old, self._new, strict=True) if row not in pair]

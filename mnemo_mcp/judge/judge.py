@@ -86,8 +86,8 @@ class Judge:
         same = self._same(candidate)
         if self._decider is None or self._repeats(candidate, same):
             return Decision(candidate, seq, same)
-        undone = self._store.verdicts.undone(candidate.memory) if candidate.memory else ()
-        neighbours = self._neighbourhood.of(candidate, self._now(), without=undone)
+        judged = self._store.verdicts.judged(candidate.memory) if candidate.memory else ()
+        neighbours = self._neighbourhood.of(candidate, self._now(), without=judged)
         return self.compare(candidate, neighbours, seq=seq, same=same)
 
     def compare(

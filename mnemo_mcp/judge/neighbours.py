@@ -34,7 +34,8 @@ class Neighbourhood:
     def of(self, candidate: Candidate, now: Instant, without: Iterable[str] = ()) -> list[Memory]:
         """Up to `neighbours` memories: the nearest by meaning, by words, then by entities in common.
 
-        A candidate that is a memory already is compared with those known before it: each pair once.
+        A candidate that is a memory already is compared with those known by its own time; later ones are
+        compared with it in their turn.
         """
         index, constants = self._index.profile(candidate.profile), self._constants
         text = candidate.claim.text()
@@ -52,8 +53,7 @@ class Neighbourhood:
                 fresh = [int(row) for row in found if int(row) not in rows]
                 rows |= dict.fromkeys(fresh[: constants.by_words])
             rows |= dict.fromkeys(_sharing(index, candidate, allowed))
-            memories = [index.memory(row) for row in list(rows)[: constants.neighbours]]
-        return [each for each in memories if _before(each, candidate)]
+            return [index.memory(row) for row in list(rows)[: constants.neighbours]]
 
     def _meaning(self, text: str) -> tuple[str, Floats] | None:
         """The text's vector by the encoder that reads its language; None while no encoder is ready."""
@@ -83,9 +83,3 @@ def _sharing(index: ProfileIndex, candidate: Candidate, allowed: Mask) -> list[i
         rows = index.entities.rows_of(name)
         counts.update(rows[allowed[rows]].tolist())
     return [row for row, _ in sorted(counts.items(), key=lambda each: (-each[1], -each[0]))]
-
-
-def _before(memory: Memory, candidate: Candidate) -> bool:
-    if not candidate.memory:
-        return True
-    return (memory.known_at, memory.id) < (candidate.known_at, candidate.memory)

@@ -108,14 +108,6 @@ class Verdicts:
                 )
             }
 
-    def undone(self, memory: str) -> set[str]:
-        """Those of them of which a verdict was taken back: a person has said how they stand."""
-        return {
-            name
-            for each in self.touching(memory)
-            if each.undone_at and (name := each.memory if each.neighbour == memory else each.neighbour)
-        }
-
     def undo(self, tx: Connection, verdict: Verdict, memory: str, at: Instant) -> None:
         """Note that a verdict was taken back, and what became of its candidate."""
         tx.execute("UPDATE verdicts SET undone_at = ?, memory = ? WHERE id = ?", (at, memory, verdict.id))
