@@ -45,6 +45,11 @@ class Chat:
     def max_output_tokens(self) -> int:
         return self._caller.client.settings.max_output_tokens
 
+    @property
+    def count(self) -> Callable[[str], int]:
+        """What a text costs."""
+        return self._caller.count
+
     def tokens(self, messages: Messages) -> int:
         """What messages cost, their roles included."""
         return sum(self._caller.count(each["content"]) + 4 for each in messages)
