@@ -1,6 +1,7 @@
 """A made-up index of any size in seconds: the arrays of a snapshot, restored as a start restores them.
 
-Each memory says a sentence of the Python standard library's documentation, most give another as the reason,
+Each memory says halves of two sentences of the Python standard library's documentation, so that hardly two
+are the same; most give another half as the reason,
 some name a file and a ticket; entities are named by few or by very many; one in twelve has ended.
 """
 
@@ -72,10 +73,15 @@ def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
     names = [f"{NAMES[each % len(NAMES)]}-{each}" for each in range(_ENTITIES)]
     files = [f"{NAMES[each % 7]}_{each} in {NAMES[each % 10]}.toml" for each in range(5_000)]
     tickets = [f"OPS-{each}" for each in range(rows)]
-    parts = {"what": Pool(texts, number), "how": Pool(files, number), "when": Pool(tickets, number)}
+    parts = {
+        "what": Pool([_half(text, 0) for text in texts], number),
+        "more": Pool([_half(text, 1) for text in texts], number),
+    }
+    parts |= {"how": Pool(files, number), "when": Pool(tickets, number)}
     parts |= {"why": parts["what"], "names": Pool(names, number)}
     some = {
         "what": (0, np.arange(rows), chance.integers(len(texts), size=rows)),
+        "more": (0, np.arange(rows), chance.integers(len(texts), size=rows)),
         "why": (1, *_some(chance, rows, 0.7, len(texts))),
         "how": (2, *_some(chance, rows, 0.4, len(files))),
         "when": (3, held := np.flatnonzero(chance.random(rows) < 0.3), held),
@@ -103,7 +109,7 @@ def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
         "erased": np.zeros(rows, np.bool_),
         "successions": np.zeros((0, 2), np.int64),
         "ids": _id_keys(letters),
-        "texts": np.array([text_key(same_text(text)) for text in texts], np.uint64)[some["what"][2]],
+        "texts": _text_keys(texts, some["what"][2], some["more"][2]),
         "entities.numbers": named.astype(np.uint32),
         "entities.parts": roles.astype(np.uint16),
         "entities.ends": np.cumsum(counts).astype(np.uint64),
@@ -138,6 +144,19 @@ def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
     for row, (steps, weight) in enumerate(zip(back.tolist(), chance.random(rows).tolist(), strict=True)):
         index.links.add(row, row - steps, weight)
     return index
+
+
+def _half(text: str, which: int) -> str:
+    found = text.split()
+    return " ".join(found[len(found) // 2 :] if which else found[: len(found) // 2])
+
+
+def _text_keys(texts: Sequence[str], first: Ints, second: Ints) -> npt.NDArray[np.uint64]:
+    halves = [[_half(text, which) for text in texts] for which in (0, 1)]
+    said = (
+        f"{halves[0][one]} {halves[1][two]}" for one, two in zip(first.tolist(), second.tolist(), strict=True)
+    )
+    return np.fromiter((text_key(same_text(text)) for text in said), np.uint64, len(first))
 
 
 def _some(chance: np.random.Generator, rows: int, share: float, texts: int) -> tuple[Ints, Ints]:
@@ -191,7 +210,7 @@ def _lines(
 ) -> list[str]:
     """The memories as an index keeps them."""
     said = {}
-    for part in ("what", "why", "how", "when"):
+    for part in ("what", "more", "why", "how", "when"):
         said[part] = ['""'] * rows
         for row, chosen in zip(some[part][1].tolist(), some[part][2].tolist(), strict=True):
             said[part][row] = parts[part].quoted[chosen]
@@ -207,6 +226,7 @@ def _lines(
     for row, (project, kind) in enumerate(zip(*(each.tolist() for each in codes), strict=True)):
         name = ids[13 * row : 13 * row + 13]
         what, why, how, when = (said[part][row] for part in ("what", "why", "how", "when"))
+        what = f"{what[:-1]} {said['more'][row][1:]}"
         claim = f'{what},{why},{how},"","",{when},"{kinds[kind]}","",""'
         held = ",".join(refs[ends[row] - int(counts[row]) : ends[row]])
         began, heard = _instant(start[row]), _instant(known[row])

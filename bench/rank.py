@@ -73,7 +73,7 @@ def main() -> None:
         encoder, made = embedded(texts[:SENTENCES], given.dims)
         before = resident()
         began = time.process_time()
-        index = crowd(texts[HELD_BACK:SENTENCES], given.rows, NOW)
+        index = crowd(texts[HELD_BACK:], given.rows, NOW)
         while index.names.tidy():
             pass
         text_mib = resident() - before
