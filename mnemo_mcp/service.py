@@ -18,6 +18,7 @@ from mnemo_mcp.capture.payload import HookCall, clean, read_call
 from mnemo_mcp.capture.privacy import Privacy
 from mnemo_mcp.capture.project import project_of
 from mnemo_mcp.capture.transcript import transcript_roots
+from mnemo_mcp.distil.distiller import Distiller, ask_for_reading
 from mnemo_mcp.errors import MnemoError, Refused
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.inject.clients import hook_output
@@ -25,6 +26,7 @@ from mnemo_mcp.inject.injector import Injector, Occasion
 from mnemo_mcp.judge.afterwards import Afterwards
 from mnemo_mcp.judge.judge import Judge
 from mnemo_mcp.judge.writer import MODES, Writer, Writing, kind_named
+from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Outcome, instant
@@ -96,6 +98,9 @@ class Service:
         )
         Afterwards(self.store, self.judge, settings.judging, clock).serve(self.tasks.serve)
         self.privacy = Privacy(settings, self.store)
+        about = (self.store, self.index, self.encoders, self.judge, self.models.chat)
+        self.distiller = Distiller(*about, settings.distilling, clock, self.privacy)
+        self.distiller.serve(self.tasks.serve)
         count = TokenCounter(settings.budgets.token_scale).count
         self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
         self._background = background
@@ -283,6 +288,9 @@ class Service:
         return ""
 
     def session_open(self, call: HookCall, arrival: Arrival) -> str:
+        if call.source == "compact":
+            with self.store.write() as tx:
+                self._ask_for_reading(tx, call, arrival)
         return self._injector.session_open(call, self._occasion(arrival))
 
     def pre_message(self, call: HookCall, arrival: Arrival) -> str:
@@ -290,6 +298,7 @@ class Service:
         if prompt:
             with self.store.write() as tx:
                 self.store.episodes.add(tx, [prompt])
+                self._ask_for_reading(tx, call, arrival)
         self.upkeep.before_answer()
         return self._injector.pre_message(call, self._occasion(arrival, prompt.id if prompt else ""))
 
@@ -298,11 +307,15 @@ class Service:
         turn = finished_turn(call, arrival, roots, self.store.episodes.many)
         with self.store.write() as tx:
             self.store.episodes.add(tx, turn.episodes)
-            if turn.episodes:
-                self.store.work.add(tx, "distil", arrival.profile, call.session, arrival.recorded_at)
+            if turn.episodes or call.moment == "session-end":
+                self._ask_for_reading(tx, call, arrival)
             note_turn(self.store, tx, call, arrival, turn)
         if not self._background:
             self.tasks.work_off("usage")
+
+    def _ask_for_reading(self, tx: Connection, call: HookCall, arrival: Arrival) -> None:
+        quiet = self.settings.distilling.quiet_seconds
+        ask_for_reading(self.store, tx, call, arrival.profile, arrival.recorded_at, quiet)
 
     # Around them
 
@@ -319,6 +332,7 @@ class Service:
             "moving": self.upkeep.moving(),
             "queue": {**self.store.work.waiting(), **self.upkeep.waiting()},
             **self.tasks.status(),
+            "distilling": self.distiller.told(),
             "problems": [
                 *shortage(self.settings.home),
                 *self.encoders.problems,

@@ -54,6 +54,7 @@ def _state() -> dict[str, Any]:
             "episodes": None,
             "encoders": [],
             "moving": "",
+            "distilling": "",
             "queue": {},
             "tasks": {},
             "models": {},
@@ -151,6 +152,7 @@ def _told_status(result: Result) -> str:
         f"{_count(result['memories'])} memories, {_count(result['episodes'])} episodes",
         f"encoders: {', '.join(result['encoders']) or 'none ready'}",
         *([result["moving"]] if result["moving"] else []),
+        *([result["distilling"]] if result["distilling"] else []),
         f"models: {_told_models(result['models']) or 'none set'}",
         f"waiting: {', '.join(waiting) or '-'}",
     ]

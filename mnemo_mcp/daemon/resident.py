@@ -48,6 +48,7 @@ class Resident:
                 "episodes": None,
                 "encoders": [],
                 "moving": "",
+                "distilling": "",
                 "queue": {},
                 "tasks": {},
                 "models": {},

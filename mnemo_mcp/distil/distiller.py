@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from mnemo_mcp.capture.payload import HookCall
+from mnemo_mcp.capture.privacy import Privacy
 from mnemo_mcp.distil import prompt
 from mnemo_mcp.distil.checks import Background
 from mnemo_mcp.distil.chunks import OVERLAP_LINES, Chunk, next_chunk
@@ -34,6 +35,7 @@ from mnemo_mcp.times import Clock
 
 _MOST_EPISODES = 200  # looked at for one chunk
 _MOST_RECALLED = 60  # notes shown to a session that are looked for in what was said
+_NEWEST = (1 << 63) - 1
 _SPARE_TOKENS = 120  # for what is said where an answer was of no use
 
 Finish = Callable[[Connection], None]
@@ -57,27 +59,58 @@ class Distiller:
         index: Index,
         encoders: EncoderPair,
         judge: Judge,
-        chat: Chat,
+        chat: Chat | None,
         constants: Distilling,
         clock: Clock,
+        privacy: Privacy,
     ) -> None:
+        """Without a `chat` nothing is read, and nothing is lost: the threads wait."""
         self._store = store
         self._index = index
         self._judge = judge
         self._chat = chat
         self._constants = constants
         self._clock = clock
+        self._privacy = privacy
         self._likeness = Likeness(encoders, store.vectors, constants)
+        self._done = 0  # threads read since none was due
+
+    def serve(self, serve: Callable[[str, Callable[[Task], Finish]], None]) -> None:
+        """Offer to read threads, where there is a model for it."""
+        if self._chat is not None:
+            serve(KIND, self.distil)
+
+    def told(self) -> str:
+        """In words, what is read and what waits; "" while nothing does."""
+        now = self._now()
+        queue = next((each for each in self._store.work.queues(now) if each.kind == KIND), None)
+        if queue is None:
+            return ""
+        waiting = queue.waiting + queue.running + queue.stuck
+        threads = "thread" if waiting == 1 else "threads"
+        if self._chat is None:
+            verb = "waits" if waiting == 1 else "wait"
+            return f"{waiting} {threads} {verb}: no model is set to read them (`extraction` under [models])."
+        due = self._store.work.due(KIND, now) + queue.running
+        if not due:
+            return f"{waiting} {threads} not due yet"
+        total = self._done + due
+        return f"distilling: {self._done + 1} of {total} {'thread' if total == 1 else 'threads'}"
 
     def distil(self, task: Task) -> Finish:
         """Read the next chunk of a thread; what writes what came of it. Raises an `EndpointError`."""
+        assert self._chat is not None
         thread = self._store.threads.get(task.profile, task.subject)
+        try:
+            self._privacy.check([thread.folder], thread.profile, thread.session)
+        except Refused:
+            return lambda tx: None  # declared private, or excluded, since it was said
         notes = self._recalled(thread)
-        chunk = self._next(thread, notes)
+        chunk = self._next(thread, notes, self._chat)
         found: list[_Settled] = []
         if chunk.worth_reading:
             self._index.catch_up()
-            elements = self._read(chunk, first=task.attempts <= 1)
+            elements = self._read(chunk, self._chat, first=task.attempts <= 1)
             background = Background(tuple(notes), tuple(instruction_lines(thread.folder)))
             found = [
                 self._settled(thread, each, chunk, background)
@@ -89,16 +122,14 @@ class Distiller:
 
         return finish
 
-    def _next(self, thread: Thread, notes: Sequence[str]) -> Chunk:
+    def _next(self, thread: Thread, notes: Sequence[str], chat: Chat) -> Chunk:
         store, wall, name = self._store, thread.profile, thread.session
         fresh = store.episodes.thread(wall, name, thread.reached, _MOST_EPISODES)
         earlier = store.episodes.before(wall, name, thread.reached, OVERLAP_LINES)
         known = store.threads.written_on_request(episode.id for _, episode in fresh)
         head = [{"role": "system", "content": prompt.instructions(self._constants.chunk_memories)}]
-        room = self._chat.max_input_tokens - self._chat.tokens(head) - _SPARE_TOKENS
-        chunk = next_chunk(
-            fresh, earlier, notes, known, self._chat.count, min(room, self._constants.chunk_tokens)
-        )
+        room = chat.max_input_tokens - chat.tokens(head) - _SPARE_TOKENS
+        chunk = next_chunk(fresh, earlier, notes, known, chat.count, min(room, self._constants.chunk_tokens))
         if len(fresh) == _MOST_EPISODES and not chunk.more:
             return Chunk(chunk.lines, chunk.reached, more=True)
         return chunk
@@ -117,31 +148,25 @@ class Distiller:
             return self._store.truth.get(name, thread.profile)
         return None
 
-    def _read(self, chunk: Chunk, *, first: bool) -> Sequence[object]:
+    def _read(self, chunk: Chunk, chat: Chat, *, first: bool) -> Sequence[object]:
         """What a model takes from a chunk. An answer of no use is asked for once more at the first try, with
         what was wrong; the rest of one that was cut off is asked for once. Raises an `EndpointError`.
         """
         project = chunk.lines[-1].episode.project
         asked = prompt.messages(chunk, project, self._constants.chunk_memories)
         try:
-            given, whole = self._ask(asked, chunk)
+            given, whole = _ask(chat, asked, chunk)
         except (NotUnderstood, CutOff) as error:
             if not first:
                 raise
-            return self._ask(prompt.again(asked, error.message), chunk)[0]
+            return _ask(chat, prompt.again(asked, error.message), chunk)[0]
         if whole or not given:
             return given
         with suppress(NotUnderstood, CutOff, Refused):
             rest = prompt.the_rest(asked, given)
-            if self._chat.tokens(rest) <= self._chat.max_input_tokens:
-                return [*given, *self._ask(rest, chunk)[0]]
+            if chat.tokens(rest) <= chat.max_input_tokens:
+                return [*given, *_ask(chat, rest, chunk)[0]]
         return given
-
-    def _ask(self, messages: Messages, chunk: Chunk) -> tuple[list[object], bool]:
-        answer = self._chat.complete(
-            messages, prompt.SCHEMA, purpose=KIND, sources=chunk.episodes, outer=prompt.READ
-        )
-        return list(answer.parsed["memories"]), answer.finish_reason != "length"
 
     def _settled(self, thread: Thread, draft: Draft, chunk: Chunk, background: Background) -> _Settled:
         name = extraction_id(thread.profile, thread.session, thread.reached, draft.what)
@@ -174,6 +199,8 @@ class Distiller:
             self._store.threads.advance(tx, thread.profile, thread.session, chunk.reached, now)
         if stale or chunk.more:
             self._store.work.add(tx, KIND, thread.profile, thread.session, now)
+        else:
+            self._done = self._done + 1 if self._store.work.due(KIND, now) else 0
 
     def _apply(self, tx: Connection, decision: Decision) -> tuple[str, str, str]:
         try:
@@ -211,12 +238,20 @@ class Distiller:
         return instant(self._clock())
 
 
+def _ask(chat: Chat, messages: Messages, chunk: Chunk) -> tuple[list[object], bool]:
+    """The elements of an answer, and whether it was whole."""
+    answer = chat.complete(messages, prompt.SCHEMA, purpose=KIND, sources=chunk.episodes, outer=prompt.READ)
+    return list(answer.parsed["memories"]), answer.finish_reason != "length"
+
+
 def ask_for_reading(
     store: Store, tx: Connection, call: HookCall, profile: str, at: Instant, quiet_seconds: float
 ) -> None:
     """Have a thread read once it is quiet; at once when its session ended or lost its context."""
     ended = call.moment == "session-end" or call.source == "compact"
     due = at if ended else instant(moment(at) + timedelta(seconds=quiet_seconds))
+    if ended and not store.episodes.before(profile, call.session, _NEWEST, 1):
+        return
     if call.cwd:
         store.threads.note(tx, profile, call.session, call.cwd)
     store.work.add(tx, KIND, profile, call.session, due)
