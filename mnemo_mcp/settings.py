@@ -78,9 +78,9 @@ class Weights:
     meaning: float = 1.0
     words_covering: float = 0.8  # the more, the more of the question the best memory's words cover
     identifier: float = 2.0  # of the words, where the very identifier asked for is found
-    entities: float = 0.2
+    entities: float = 0.1
     time: float = 0.4
-    connections: float = 0.1
+    connections: float = 0.3
     scope: float = 0.05
 
 
