@@ -91,6 +91,37 @@ def stats_svg(stats: Mapping[str, Any]) -> str:
     return "\n".join([*parts, _label(10, base + 46, "memories", "#666"), "</svg>", ""])
 
 
+_SIDE = 260
+
+
+def reliability_svg(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
+    """How often a model was right (upwards) when so sure (to the right); the line is as it should be."""
+    bottom = _TOP + _SIDE
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _SIDE + _RIGHT}" height="{bottom + 40}"'
+        ' font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _label(10, 20, title, size=15),
+        _label(10, _TOP + 10, "right 1.0", "#666"),
+        _label(10, bottom, "0.0", "#666"),
+        _label(_LEFT, bottom + 20, "0.0", "#666"),
+        _label(_LEFT + _SIDE - 60, bottom + 20, "said 1.0", "#666"),
+    ]
+    for each in bins:
+        x, high = _LEFT + _SIDE * each["from"], _SIDE * each["right"]
+        wide = _SIDE * (each["to"] - each["from"]) - 2
+        parts.append(
+            f'<rect x="{x:.1f}" y="{bottom - high:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+            f' fill="{_COLOURS[0]}"><title>{each["pairs"]} pairs: said {each["said"]},'
+            f" right {each['right']}</title></rect>"
+        )
+    parts.append(
+        f'<line x1="{_LEFT}" y1="{bottom}" x2="{_LEFT + _SIDE}" y2="{_TOP}" stroke="#e45756"'
+        ' stroke-dasharray="4 3"/>'
+    )
+    return "\n".join([*parts, "</svg>", ""])
+
+
 class _Axis:
     """Maps instants to pixels, one step each; an open end lies one step after the last."""
 

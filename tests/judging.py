@@ -55,9 +55,10 @@ class ScriptedJudge:
 
 
 def at(share: float, relation: str) -> dict[str, float]:
-    """This relation with this probability, the rest for `different`."""
-    rest = dict.fromkeys(("same", "updates", "contradicts", "different"), 0.0)
-    return {**rest, "different": round(1 - share, 4), relation: share}
+    """This relation with this probability, the rest for `different` (or `same`)."""
+    other = "same" if relation == "different" else "different"
+    nothing = dict.fromkeys(("same", "updates", "contradicts", "different"), 0.0)
+    return {**nothing, other: round(1 - share, 4), relation: share}
 
 
 def _what(text: str) -> str:

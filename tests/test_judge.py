@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from judging import ScriptedJudge, at, candidate, judged_by, work_off
 from openai_server import ModelServer, fails, says
 
+from mnemo_mcp.cli import main
 from mnemo_mcp.commands.record import _told_history
 from mnemo_mcp.daemon import texts
 from mnemo_mcp.daemon.verbs import Caller, answer_json, history
@@ -677,3 +678,91 @@ def test_an_undo_takes_back_neither_erasing_nor_asserting(service: Service) -> N
     with service.store.write() as tx:
         service.store.truth.append(tx, [replace(row, seq=0) for row in undo], service._now())
     assert memory(service, name).erased and memory(service, name).claim.what == ""
+
+
+# Measuring a model
+
+
+def _pairs(file: Path) -> str:
+    labels = ("same", "updates", "contradicts", "different")
+    lines = [
+        {
+            "id": f"p{number}",
+            "label": label,
+            "old": f"Atlas deploys {label}.",
+            "new": f"Atlas ships {number}.",
+        }
+        for number, label in enumerate((*labels, "updates"))
+    ]
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
+    return str(file)
+
+
+def test_a_model_is_measured_on_labelled_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def says(claim: str, known: str) -> dict[str, float]:
+        return at(0.55, "same") if claim == "Atlas ships 4." else at(0.9, known.split()[-1].strip("."))
+
+    home, picture = tmp_path / "home", tmp_path / "sure.svg"
+    home.mkdir()
+    with ModelServer(ScriptedJudge(says), routes=("/decisions",)) as server:
+        (home / "config.toml").write_text(
+            f'[models]\ndecisions = "lm"\n[models.endpoint.lm]\nurl = "{server.url}"\n'
+            'model = "test-model"\nprice_in = 2.0\n',
+            "utf-8",
+        )
+        monkeypatch.setenv("MNEMO_HOME", str(home))
+        data = _pairs(tmp_path / "pairs.jsonl")
+        assert main(["eval", "relations", "--data", data, "--json", "--svg", str(picture)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert main(["eval", "relations", "--data", data]) == 0
+    told = capsys.readouterr().out
+    assert found["model"] == "openai test-model" and found["pairs"] == 5
+    assert found["accuracy"] == 0.8 and found["by_label"]["updates"] == {"pairs": 2, "accuracy": 0.5}
+    assert found["confusion"]["updates"] == {"same": 1, "updates": 1}
+    assert found["calibration_error"] == pytest.approx((4 * 0.1 + 0.55) / 5)
+    assert [(each["pairs"], each["said"], each["right"]) for each in found["bins"]] == [
+        (1, 0.55, 0.0),
+        (4, 0.9, 1.0),
+    ]
+    assert (found["acted"], found["acted_wrongly"]) == (
+        2,
+        0,
+    )  # the guard holds `same` back, 0.55 does the rest
+    assert found["tokens_in"] == 500 and found["cost"] == pytest.approx(0.001)
+    assert "right in 80% of 5 pairs" in told and picture.read_text("utf-8").startswith("<svg")
+    assert not (home / "mnemo.db").exists()
+
+
+@pytest.mark.parametrize("trouble", ["no model", "no server", "no label"])
+def test_what_cannot_be_measured_is_said(
+    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = _pairs(tmp_path / "pairs.jsonl")
+    if trouble == "no server":
+        (tmp_path / "config.toml").write_text(
+            '[models]\ndecisions = "lm"\n[models.endpoint.lm]\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n',
+            "utf-8",
+        )
+    if trouble == "no label":
+        Path(data).write_text('{"id": "p", "old": "a", "new": "b", "may_merge": true}\n', "utf-8")
+    monkeypatch.setenv("MNEMO_HOME", str(tmp_path))
+    assert main(["eval", "relations", "--data", data]) == 1
+    expected = {
+        "no model": "No decisions model",
+        "no server": "does not answer",
+        "no label": "line 1: `label`",
+    }
+    assert expected[trouble] in capsys.readouterr().err
+
+
+def test_a_session_that_ends_asks_for_a_search_for_repeats(tmp_path: Path) -> None:
+    with judged_by(None, tmp_path / "data") as service:
+        first = service.remember(TUESDAY, at="2026-08-01", project="a").id
+        payload = {"session_id": "s", "cwd": "/home/dev/atlas", "hook_event_name": "SessionEnd"}
+        service.hook("claude", "session-end", json.dumps(payload).encode())
+        assert service.store.work.waiting()["consolidate"] == 1
+        work_off(service)
+        assert "consolidate" not in service.store.work.waiting()
+        assert status(service, first) is Status.CURRENT

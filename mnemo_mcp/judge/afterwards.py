@@ -18,12 +18,10 @@ from mnemo_mcp.judge.judge import STALE, Decision, Judge
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.verdicts import Progress
-from mnemo_mcp.ledger.work import CONSOLIDATE, JUDGE, Task
+from mnemo_mcp.ledger.work import ALL, CONSOLIDATE, JUDGE, RECENT, Task
 from mnemo_mcp.memory import Instant, Memory, instant, moment
 from mnemo_mcp.settings import Judging
 from mnemo_mcp.times import Clock
-
-RECENT, ALL = "recent", "all"
 
 _BATCH = 50  # memories a task looks at
 _ASKED = 5  # of them that a model is asked about

@@ -10,6 +10,9 @@ from mnemo_mcp.ledger.database import Connection, Database
 from mnemo_mcp.memory import Instant, instant, moment
 
 JUDGE, CONSOLIDATE = "judge", "consolidate"
+RECENT, ALL = "recent", "all"
+"""Subjects of `consolidate`: what is new, and everything."""
+
 CLAIM_SECONDS = 1_800.0  # longer than any one task; a claim of a process that is gone ends before, at start
 FIRST_PAUSE_SECONDS = 60.0
 MOST_PAUSE_SECONDS = 1_800.0

@@ -15,6 +15,7 @@ from mnemo_mcp.capture.payload import HookCall
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.uses import KIND, AnsweredTurn
+from mnemo_mcp.ledger.work import CONSOLIDATE, RECENT
 
 
 def note_turn(store: Store, tx: Connection, call: HookCall, arrival: Arrival, turn: Finished) -> None:
@@ -24,6 +25,7 @@ def note_turn(store: Store, tx: Connection, call: HookCall, arrival: Arrival, tu
     profile, session = arrival.profile, call.session
     ends = call.moment == "session-end"
     if ends:
+        store.work.add(tx, CONSOLIDATE, profile, RECENT, arrival.recorded_at)
         store.accounts.end_session(tx, profile, session, arrival.received_at)
     if turn.answer:
         announced = store.uses.prompts_of(tx, profile, session, call.turn)
