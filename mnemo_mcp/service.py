@@ -93,9 +93,8 @@ class Service:
         usage = Judging(self.store, self.index, self.encoders, settings.usage, clock, self.models.decider)
         self.tasks.serve("usage", usage.judge)
         self._writing = Writing(self.store, self.index, judged=self.models.decider is not None)
-        self.judge = Judge(
-            self.store, self.index, self.encoders, settings.judging, clock, self.models.decider
-        )
+        level, decider = self.upkeep.before_answer, self.models.decider
+        self.judge = Judge(self.store, self.index, self.encoders, settings.judging, clock, decider, level)
         Afterwards(self.store, self.judge, settings.judging, clock).serve(self.tasks.serve)
         self.privacy = Privacy(settings, self.store)
         about = (self.store, self.index, self.encoders, self.judge, self.models.chat)

@@ -67,12 +67,15 @@ class Judge:
         constants: Judging,
         clock: Clock,
         decider: Decider | None = None,
+        level: Callable[[], None] = lambda: None,
     ) -> None:
+        """`level` gives what was just said its vectors, as far as there is time for that."""
         self._store = store
         self._index = index
         self._constants = constants
         self._clock = clock
         self._decider = decider
+        self._level = level
         self._neighbourhood = Neighbourhood(store, index, encoders, constants)
 
     @property
@@ -87,6 +90,7 @@ class Judge:
         if self._decider is None or self._repeats(candidate, same):
             return Decision(candidate, seq, same)
         judged = self._store.verdicts.judged(candidate.memory) if candidate.memory else ()
+        self._level()
         neighbours = self._neighbourhood.of(candidate, self._now(), without=judged)
         return self.compare(candidate, neighbours, seq=seq, same=same)
 
