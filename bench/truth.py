@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import common
-from truth_adapter import Mnemo
+from truth_adapter import SCENARIOS, JudgedMnemo, Mnemo
 
-DATA = Path(__file__).parent / "data/changing_facts.jsonl"
 TYPES = ("now", "true_on", "believed_on")
 K = 5
 
@@ -26,15 +26,20 @@ Answers = Callable[[dict[str, Any]], Sequence[str]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--file", type=Path, default=DATA)
+    parser.add_argument("--file", type=Path, default=SCENARIOS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     scenarios = [json.loads(line) for line in given.file.read_text("utf-8").splitlines()]
     result: dict[str, Any] = {"questions": sum(len(each["questions"]) for each in scenarios)}
-    for name, links in (("links given", True), ("no links", False)):
+    os.environ["MNEMO_BENCH_SCENARIOS"] = str(given.file)
+    for name, adapter, links in (
+        ("links given", Mnemo, True),
+        ("judged", JudgedMnemo, False),
+        ("no links", Mnemo, False),
+    ):
         common.progress(f"{name} ...")
         with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as folder:
-            result[name] = _measure(Mnemo(Path(folder)), scenarios, links=links)
+            result[name] = _measure(adapter(Path(folder)), scenarios, links=links)
     common.report(result, given.json)
 
 

@@ -17,9 +17,11 @@ from mnemo_mcp.judge.candidate import Candidate
 from mnemo_mcp.memory import Claim, Kind, Memory, Period, Role
 from mnemo_mcp.models.questions import NO, Answer
 from mnemo_mcp.settings import Judging
+from mnemo_mcp.words import telling
 
 _OF_PEOPLE = (Kind.DECISION, Kind.PREFERENCE)
 _LOOSE = (Kind.FACT, Kind.STATE)
+_STEM = 5  # letters at the beginning that two forms of a word share
 _CHANGED = re.compile(
     r"\b(no longer|not any ?more|from now on|ya no|ne .{1,40} plus|nicht mehr|ab sofort|não .{1,40} mais"
     r"|non .{1,40} più|больше не)\b|もう.{1,20}ない|不再",
@@ -104,6 +106,8 @@ def _against_merging(candidate: Candidate, neighbour: Memory, kept: Kept, apart:
 
 def _against_replacing(candidate: Candidate, neighbour: Memory, relation: Relation, kept: Kept) -> str:
     known = neighbour.claim.kind
+    if not _of_one_thing(candidate.claim, neighbour.claim):
+        return "the two have nothing in common"
     if kept.neighbour or (kept.candidate and candidate.start < neighbour.valid_from):
         return "a person keeps it"
     if known in _OF_PEOPLE and neighbour.origin is Role.PERSON and candidate.origin is not Role.PERSON:
@@ -113,6 +117,23 @@ def _against_replacing(candidate: Candidate, neighbour: Memory, relation: Relati
     if known is Kind.PREFERENCE and candidate.claim.kind not in _OF_PEOPLE:
         return "a preference stands until it is changed"
     return ""
+
+
+def _of_one_thing(claim: Claim, known: Claim) -> bool:
+    """Whether two claims share a telling word, or an entity; across scripts that cannot be seen."""
+    one, other = (_speaking_of(each) for each in (claim, known))
+    if one & other or claim.what.isascii() != known.what.isascii():
+        return True
+    return any(_akin(word, another) for word in one for another in other)
+
+
+def _speaking_of(claim: Claim) -> set[str]:
+    names = " ".join((claim.subject, *(each.name for each in claim.entities)))
+    return {word for word in telling(f"{claim.text()} {names}") if not word[0].isdigit()}
+
+
+def _akin(word: str, other: str) -> bool:
+    return len(word) > _STEM and len(other) > _STEM and word[:_STEM] == other[:_STEM]
 
 
 def _tells_of_a_change(candidate: Candidate, neighbour: Memory) -> bool:
