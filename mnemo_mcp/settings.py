@@ -103,7 +103,7 @@ class Recall:
     # recall/cache.py: from this cosine on the answer to another question serves where the guard agrees; above
     # 1 never. Off: questions about 120 s and 600 s are .947 alike, and answering costs a few milliseconds.
     same_question: float = 2.0
-    repeat_meaning: float = 0.93  # cosine of two memories that may say the same; the guard decides
+    repeat_meaning: float = 0.96  # cosine of two memories that may say the same; the guard decides
     repeat_words: float = 0.85
     kept_gain: float = 0.10  # recall/order.py: shares of the fused score
     confirmed_gain: float = 0.02

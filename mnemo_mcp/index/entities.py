@@ -124,6 +124,11 @@ class Entities:
         number = self._numbers_of.get(key)
         return 0 if number is None else len(self._sealed.of(number)) + len(self._newer.get(number, ()))
 
+    def few(self, key: str) -> list[int]:
+        """The rows that name an entity which few do."""
+        rows = dict.fromkeys(each >> _ROLE_BITS for each in self._packed(key, None).tolist())
+        return list(rows)
+
     def weighted(self, key: str, shares: Mapping[str, float], most: int = NEWEST) -> tuple[Rows, Floats]:
         """The newest rows that name an entity, each with the largest share among its roles there."""
         packed = self._packed(key, most)[-most:]

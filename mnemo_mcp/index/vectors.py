@@ -104,12 +104,14 @@ class VectorMatrix:
             rows = self._signs.nearest(query, open_rows, count, depth)
         return self._best(rows, self.cosines(query, rows), depth)
 
-    def exact(self, query: Floats, allowed: Mask, depth: int) -> tuple[Rows, Floats]:
-        """`nearest` by one pass over every row: what the quicker way is measured against."""
+    def exact(
+        self, query: Floats, allowed: Mask, depth: int, block: int = _BLOCK_ROWS
+    ) -> tuple[Rows, Floats]:
+        """`nearest` by one pass over every row, `block` rows at once: what the quicker way is measured by."""
         open_rows = allowed & self.there(len(allowed))
         found = np.empty(len(allowed), np.float32)
-        for start in range(0, len(allowed), _BLOCK_ROWS):
-            stop = min(start + _BLOCK_ROWS, len(allowed))
+        for start in range(0, len(allowed), block):
+            stop = min(start + block, len(allowed))
             found[start:stop] = self._values[start:stop].astype(np.float32) @ query
         found *= self._scales[: len(allowed)]
         rows = np.flatnonzero(open_rows)

@@ -151,7 +151,9 @@ def by_connections(seen: Seen, lists: Iterable[Listed]) -> Listed:
 def _spread(index: ProfileIndex, front: Mapping[int, float], seeds: frozenset[int]) -> dict[int, float]:
     """What the strongest rows of `front` give their neighbours; those that began keep what they have."""
     onward: dict[int, float] = {}
-    strongest = sorted(front.items(), key=lambda item: (-item[1], index.id(item[0])))[:_WIDEST]
+    rows = np.fromiter(front, np.int64, len(front))
+    ties = dict(zip(front, index.ids.of(rows).tolist(), strict=True))
+    strongest = sorted(front.items(), key=lambda item: (-item[1], ties[item[0]]))[:_WIDEST]
     for row, value in strongest:
         neighbours = _neighbours(index, row)
         share = _PASSED * value / (len(neighbours) or 1)
@@ -168,7 +170,7 @@ def _neighbours(index: ProfileIndex, row: int) -> dict[int, float]:
     for key in index.entities.entities_of([row])[0]:
         if 1 < (size := index.entities.count(key)) <= _TELLING_ENTITY:
             weight = 1.0 / log2(1 + size)
-            for other in index.entities.rows_of(key).tolist():
+            for other in index.entities.few(key):
                 if other != row:
                     found[other] = max(found.get(other, 0.0), weight)
     return found

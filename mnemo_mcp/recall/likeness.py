@@ -11,6 +11,8 @@ from mnemo_mcp.index.profile import ProfileIndex
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.settings import Recall
 
+_REPEAT_SHARED = 0.5  # of the words of both; fewer are no repeat, whatever the vectors say
+
 
 class Likeness:
     """By the cosine of two rows where both have a vector, else by the words they share."""
@@ -26,25 +28,27 @@ class Likeness:
         self._there = [matrix is not None and matrix.has(row) for row in rows]
         vectors = matrix.vectors(np.array(rows, np.int64)) if matrix else np.zeros((len(rows), 1), np.float32)
         self._cosine: list[list[float]] = (vectors @ vectors.T).tolist()
-        self._all_there = all(self._there)
 
     def of_one_thing(self, one: int, other: int) -> bool:
         """Alike enough to be two values of one thing."""
         return self._least(one, other, self._constants.alike_meaning, self._constants.alike_words)
 
-    def repeats(self, one: int, other: int) -> bool:
-        """Alike enough to say the same, and the guard sees no difference."""
-        if not self._least(one, other, self._constants.repeat_meaning, self._constants.repeat_words):
+    def pairs(self, rows: Sequence[int]) -> list[tuple[int, int]]:
+        """The pairs of `rows` alike enough to say the same, in their order."""
+        constants = self._constants
+        return [
+            (one, other)
+            for place, other in enumerate(rows)
+            for one in rows[:place]
+            if self._least(one, other, constants.repeat_meaning, constants.repeat_words)
+        ]
+
+    def say_the_same(self, one: int, other: int) -> bool:
+        """Whether two rows that are alike share most words, and the guard sees no difference."""
+        if self._shared(one, other) < _REPEAT_SHARED:
             return False
         first, second = (self._index.memory(row).claim.text() for row in (one, other))
         return may_be_same(first, second)
-
-    def any_repeats(self) -> bool:
-        """Whether any two of the rows may say the same: where all have vectors, one look tells."""
-        least = self._constants.repeat_meaning
-        return not self._all_there or any(
-            value >= least for place, line in enumerate(self._cosine) for value in line[:place]
-        )
 
     def by_meaning(self, one: int, other: int) -> bool:
         """Whether the vectors of two rows can be compared."""

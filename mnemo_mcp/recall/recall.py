@@ -40,7 +40,7 @@ NO_ENCODER = "Vectors are not ready: no encoder can be used (see `mnemo status`)
 
 _MOMENT = timedelta(milliseconds=1)
 _LIFE = timedelta(hours=1)  # of an answer at hand: what fades in that time moves nothing
-_LOOK_BEYOND = 12  # places after the last one told in which a newer look-alike may stand
+_LOOK_BEYOND = 8  # places after the last one told in which a newer look-alike may stand
 
 
 @dataclass(frozen=True, slots=True)
