@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judging import ScriptedJudge, at, candidate, judged_by, work_off
 from openai_server import ModelServer, fails, says
+from product import Product, until
 
 from mnemo_mcp.cli import main
 from mnemo_mcp.commands.record import _told_history
@@ -766,3 +767,59 @@ def test_a_session_that_ends_asks_for_a_search_for_repeats(tmp_path: Path) -> No
         work_off(service)
         assert "consolidate" not in service.store.work.waiting()
         assert status(service, first) is Status.CURRENT
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, None])
+def test_a_contradiction_never_leaves_the_store_with_the_old_one_alone(
+    judge: ScriptedJudge, server: ModelServer, tmp_path: Path, share: float | None
+) -> None:
+    """Sure enough, too unsure, and with no model at all."""
+    if share is not None:
+        judge.says = lambda claim, known: at(share, "contradicts")
+    with judged_by(server if share else None, tmp_path / "data") as service:
+        tuesday = service.remember(TUESDAY, at="2026-09-01").id
+        thursday = service.remember(
+            "Atlas deploys on Thursday now, no longer on Tuesday.", at="2026-09-08"
+        ).id
+        work_off(service)
+        found = service.recall("when does Atlas deploy?").memories
+        assert [each.memory.id for each in found] == [thursday, tuesday]
+        assert found[1].status is (Status.CLOSED if share == 0.9 else Status.CURRENT)
+        before = service.recall("when did Atlas deploy before?").memories
+        assert tuesday in [each.memory.id for each in before]
+
+
+def test_nothing_replaces_what_it_has_nothing_in_common_with(service: Service, judge: ScriptedJudge) -> None:
+    first = known(service, "Prices are shown with two decimals.", entities=[EntityRef("Kestrel")])
+    judge.says = lambda claim, known: "updates"
+    told = candidate(service, "Lunch is at noon.", entities=(EntityRef("Kestrel Kitchen"),))
+    service.judge.settle(told)
+    assert status(service, first) is Status.CURRENT
+
+
+def test_the_command_line_tells_verdicts_and_takes_them_back(judge: ScriptedJudge, tmp_path: Path) -> None:
+    """Through a daemon: judged behind the answer, told by `history`, taken back by `undo`."""
+    judge.says = lambda claim, known: "updates"
+    with (
+        ModelServer(judge, routes=("/decisions",)) as server,
+        Product(tmp_path, MNEMO_ENCODERS="off") as product,
+    ):
+        product.data.mkdir(mode=0o700)
+        (product.data / "config.toml").write_text(
+            f'[models]\ndecisions = "lm"\n[models.endpoint.lm]\nurl = "{server.url}"\nmodel = "test-model"\n',
+            "utf-8",
+        )
+        first = product.remember(TUESDAY, at=PREVIOUSLY)["id"]
+        product.remember(THURSDAY)
+
+        def verdicts() -> list[dict[str, Any]]:
+            return [each for each in product.json("history", first)["verdicts"] if each["done"] == "closed"]
+
+        until(lambda: bool(verdicts()))
+        (verdict,) = verdicts()
+        assert product.json("history", first)["memory"]["status"] == "closed"
+        assert b"verdict v" in product.run("history", first).stdout
+        assert product.json("undo", verdict["id"])["outcome"] == "undone"
+        assert product.json("history", first)["memory"]["status"] == "current"
+        assert b"undo of close" in product.run("history", first).stdout
+        assert product.run("undo", verdict["id"]).returncode == 1
