@@ -245,6 +245,7 @@ CREATE TABLE verdict_sources (
     verdict INTEGER NOT NULL,
     PRIMARY KEY (episode, verdict)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshot_by_profile ON snapshot (profile, seq);
 CREATE TABLE consolidations (
     profile TEXT NOT NULL,
     pass TEXT NOT NULL,
