@@ -36,7 +36,7 @@ _CHORES = frozenset(
         evening night day bye goodbye later everyone there clean up clear compact undo redo revert
         finish finished
         complete summarize summary status update progress ready idea ideas question questions answer
-        thing things
+        thing things you're i'm it's we're
         something anything everything need want lets let's got get give review first another one time
         bit little
         ejecuta ejecutar corre correr pasa las pruebas test arregla arréglalo prueba otra vez ayuda

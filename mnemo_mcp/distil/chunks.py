@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mnemo_mcp.capture.gate import worth_distilling
 from mnemo_mcp.distil.lines import Line, cut, numbered, shown_text
-from mnemo_mcp.memory import Episode
+from mnemo_mcp.distil.speech import agrees, offers, refuses
+from mnemo_mcp.memory import Episode, Role
 
 OVERLAP_LINES = 3
 _OVERLAP_CHARACTERS = 600
@@ -26,8 +27,9 @@ class Chunk:
 
     @property
     def worth_reading(self) -> bool:
-        """Whether any of its fresh lines may hold something that lasts."""
-        return any(line.fresh and worth_distilling(line.text).keep for line in self.lines)
+        """Whether any fresh line may hold something that lasts, or decides what was offered before."""
+        fresh = [line for line in self.lines if line.fresh]
+        return any(worth_distilling(line.text).keep for line in fresh) or any(map(self._decides, fresh))
 
     @property
     def episodes(self) -> tuple[str, ...]:
@@ -39,6 +41,12 @@ class Chunk:
     def before(self, line: Line) -> Line | None:
         """The last line before this one that somebody said."""
         return next((each for each in reversed(self.lines[: line.number - 1]) if each.spoken), None)
+
+    def _decides(self, line: Line) -> bool:
+        before = self.before(line) if line.episode.role is Role.PERSON else None
+        if before is None or before.episode.role is Role.PERSON:
+            return False
+        return (agrees(line.text) or refuses(line.text)) and offers(before.text)
 
 
 def next_chunk(

@@ -83,7 +83,7 @@ def _claim(case: Case, when: Dated, likeness: Likeness) -> tuple[Claim, list[str
         what=what,
         why=held("why", draft.why, _holds(case, draft.why) and likeness.supports(draft.why, sentences)),
         how=held("how", draft.how, _holds(case, draft.how) and likeness.supports(draft.how, sentences)),
-        who=_who(case, held("who", draft.who, _holds(case, draft.who))),
+        who=_who(case, held("who", draft.who, not case.source.lacks(draft.who, [draft.who]))),
         where=held("where", draft.where, _is_there(case, draft.where, project)),
         when="" if when.assumed else _told(when, support.lines),
         kind=kind,

@@ -28,7 +28,7 @@ class Likeness:
         self._embedding = CachedEmbedding(vectors)
         self._constants = constants
 
-    def alike(self, claim: str, clauses: Sequence[str]) -> list[bool]:
+    def alike(self, claim: str, clauses: Sequence[str], *, by_meaning: bool = True) -> list[bool]:
         """Of each clause whether it speaks of what the claim does."""
         mine = content(claim)
         found = [self._by_words(mine, content(clause)) for clause in clauses]
@@ -37,7 +37,7 @@ class Likeness:
             anchors = _anchors(claim)
             for place in foreign:
                 found[place] = not anchors.isdisjoint(_anchors(clauses[place]))
-            rest = [place for place in foreign if not found[place]]
+            rest = [place for place in foreign if by_meaning and not found[place]]
             for place, near in zip(rest, self._by_meaning(claim, [clauses[at] for at in rest]), strict=True):
                 found[place] = near
         return found

@@ -50,7 +50,7 @@ _REFUSES = _any(
     r"|won['’]t (?:use|do|adopt)|will not (?:use|do|adopt)|not going (?:to|with)|decided not to)\b",
     r"\b(?:descart\w+|rechaz\w+|en contra de|no (?:vamos a )?us\w+|rejet\w+|écart\w+|pas retenu"
     r"|verworf\w+|abgelehnt|dagegen entschieden|rejeit\w+|scartat\w+|rifiutat\w+|отказал\w+|отверг\w+)\b",
-    r"却下|不採用|見送|やめた|やめる|否决|否決|放弃|放棄|不采用|不採用|不用了|기각|채택하지",
+    r"却下|不採用|見送|やめた|やめる|やめよ|やめましょ|やめて|否决|否決|放弃|放棄|不采用|不採用|不用了|기각|채택하지",
 )
 _ASKS = _any(
     r"[?？]\s*$",
@@ -127,6 +127,11 @@ def agrees(text: str) -> bool:
 def refuses(text: str) -> bool:
     """Whether a reply begins by saying no, or says that something was turned down."""
     return bool(_NO.match(text)) or bool(_REFUSES.search(text))
+
+
+def offers(text: str) -> bool:
+    """Whether a text asks or proposes something that a short reply may decide."""
+    return any(act in (Act.ASKS, Act.PROPOSES) for _, act in acts(text, of_person=False))
 
 
 def denies(claim: str) -> bool:

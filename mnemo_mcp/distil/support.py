@@ -83,9 +83,10 @@ def support_of(claim: str, cited: Sequence[Line], chunk: Chunk, likeness: Likene
 
 
 def _about(claim: str, line: Line, likeness: Likeness) -> list[tuple[str, Act]]:
-    """The clauses of a line that speak of the claim."""
+    """The clauses of a line that speak of the claim; a yes or no speaks of what it names alone."""
     told = list(acts(line.text, of_person=_person(line)))
-    near = likeness.alike(claim, [clause for clause, _ in told])
+    reply = _person(line) and (agrees(line.text) or refuses(line.text))
+    near = likeness.alike(claim, [clause for clause, _ in told], by_meaning=not reply)
     return [each for each, alike in zip(told, near, strict=True) if alike]
 
 
