@@ -15,6 +15,7 @@ class RecalledMemory:
 
     `outdated_by` is the id of a newer memory that seems to tell of the same thing; nobody said that it does.
     `reasons` say what moved it up or down, `repeats` are the ids of others that say the same.
+    `speaks` is what speaks for it beside the others that were found, whatever moved it.
     """
 
     memory: Memory
@@ -25,6 +26,7 @@ class RecalledMemory:
     outdated_by: str = ""
     reasons: tuple[str, ...] = ()
     repeats: tuple[str, ...] = ()
+    speaks: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

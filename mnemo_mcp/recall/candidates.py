@@ -31,6 +31,8 @@ class Candidates:
         """`named` are distinct rows; `words_share` is the weight of words beside the cosine."""
         self.index = index
         self.question = question
+        self.everyday = meaning.everyday if meaning else -1.0
+        """How near an everyday request lies to the question."""
         successions = index.successions()
         self._before = {row: before for row in named.tolist() if (before := successions.ancestors(row))}
         replaced = [old for each in self._before.values() for old, _ in each]

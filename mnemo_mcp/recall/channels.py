@@ -52,10 +52,11 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A question's vector and the encoder it came from."""
+    """A question's vector and the encoder it came from; how near the nearest everyday request lies to it."""
 
     encoder: str
     vector: Floats
+    everyday: float = -1.0
 
 
 @dataclass(frozen=True, slots=True)

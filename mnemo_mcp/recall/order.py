@@ -38,7 +38,7 @@ _PARTS: Mapping[W, int] = {W.WHY: states.WHY, W.WHO: states.WHO, W.WHEN: states.
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A row in its place: score, whether its relevance is sure, and what moved it."""
+    """A row in its place: score, whether its relevance is sure, what moved it, what speaks for it."""
 
     row: int
     score: float
@@ -46,6 +46,7 @@ class Placed:
     reasons: tuple[str, ...] = ()
     outdated_by: int | None = None
     repeats: tuple[int, ...] = ()
+    speaks: float = 0.0
 
 
 def worthy(
@@ -65,7 +66,7 @@ def worthy(
     kept = np.flatnonzero(worth)[:most]
     field = survey(candidates, floor, constants)
     return [
-        Placed(row, score, sure(candidates, row, field, floor))
+        Placed(row, score, sure(candidates, row, field, floor), speaks=candidates.speaks_for(row))
         for row, score in zip(rows[kept].tolist(), scores[kept].tolist(), strict=True)
     ]
 
@@ -122,7 +123,7 @@ def _moved(placed: Placed, standing: Standing, candidates: Candidates, now: int,
     if candidates.question.past and known.ended(row, now):
         factor *= 1 + constants.past_gain
         reasons.append("the past is asked about")
-    return Placed(row, placed.score * factor, placed.sure, tuple(reasons))
+    return replace(placed, score=placed.score * factor, reasons=tuple(reasons))
 
 
 def _saying_first(placed: Sequence[Placed], candidates: Candidates, constants: Recall) -> list[Placed]:

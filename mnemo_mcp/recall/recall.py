@@ -20,6 +20,7 @@ from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.recall.cache import Answers, Asking, QuestionVectors
 from mnemo_mcp.recall.channels import Meaning
 from mnemo_mcp.recall.dates import Asked
+from mnemo_mcp.recall.everyday import Everyday
 from mnemo_mcp.recall.explanation import Explanation
 from mnemo_mcp.recall.order import Placed
 from mnemo_mcp.recall.passage import passage
@@ -104,6 +105,7 @@ class Recaller:
         self._reranking = reranking or Reranking(None)
         self._versions = Versions(store.truth.history)
         self._vectors = QuestionVectors()
+        self._everyday = Everyday()
         self._answers = Answers(settings.recall.same_question)
 
     def answer(self, ask: Ask) -> Answer:
@@ -224,7 +226,7 @@ class Recaller:
             vector = self._vectors.of(
                 encoder.id, question.text, lambda: encoder.encode([question.text], query=True)[0]
             )
-            return Meaning(encoder.id, vector), ()
+            return Meaning(encoder.id, vector, self._everyday.nearest(encoder, vector)), ()
         except ModelError as error:
             return None, (f"Answered from words alone: {error}",)
 
@@ -312,4 +314,5 @@ def _recalled(placed: Placed, index: ProfileIndex, tier: _Tier, ask: Ask) -> Rec
         "" if placed.outdated_by is None else index.id(placed.outdated_by),
         placed.reasons,
         tuple(index.id(row) for row in placed.repeats),
+        placed.speaks,
     )

@@ -2,7 +2,8 @@
 
 Order alone cannot stay silent: something always comes first. So each candidate is looked at by itself (how
 near in meaning, which of the question's words it holds, whether it holds the very identifier asked for) and
-against the field: what is meant stands out from the others, and stands nearer to the best than to them.
+against the field: what is meant stands out from the others, stands nearer to the best than to them, and lies
+nearer to the question than an everyday request does.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Evidence:
 
     `coverage` is the share of the question's weight in words it holds, `of_known` the share of what any
     memory holds. `behind` is its distance to the best one; `stands_out` how far it lies above the middle
-    between the best and the others.
+    between the best and the others; `everyday` the cosine of the nearest everyday request.
     """
 
     cosine: float | None
@@ -46,12 +47,19 @@ class Evidence:
     rare: bool
     behind: float
     stands_out: float
+    everyday: float
 
     def sure(self, floor: Floor) -> bool:
         """Enough to show it unasked."""
         if self.other_identifier and not self.identifier:
             return False
-        return (self.identifier and self.rare) or self._said(floor) or self._meant(floor)
+        if self.identifier and self.rare:
+            return True
+        return not self._answers_everyday() and (self._said(floor) or self._meant(floor))
+
+    def _answers_everyday(self) -> bool:
+        """Whether the question is rather one that any session is asked."""
+        return self.cosine is not None and self.cosine < self.everyday and self.coverage < _WHOLE
 
     def _said(self, floor: Floor) -> bool:
         """It holds the question's words: all that are known here, or a name, or several of which one is rare.
@@ -79,7 +87,8 @@ class Evidence:
             return False
         if self.matched > 1:
             return self._near(floor.meaning_with_words)
-        return best and self._near(floor.meaning_alone)
+        telling = self.name or self.rare
+        return best and self._near(floor.meaning_with_words if telling else floor.meaning_alone)
 
     def _near(self, least: float) -> bool:
         return self.cosine is not None and self.cosine >= least
@@ -116,6 +125,7 @@ def _weigh(candidates: Candidates, row: int, here: float, field: Field) -> Evide
         rare=matched.rare,
         behind=field.best - here,
         stands_out=here - (field.best + field.others) / 2,
+        everyday=candidates.everyday,
     )
 
 
