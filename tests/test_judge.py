@@ -823,3 +823,17 @@ def test_the_command_line_tells_verdicts_and_takes_them_back(judge: ScriptedJudg
         assert product.json("history", first)["memory"]["status"] == "current"
         assert b"undo of close" in product.run("history", first).stdout
         assert product.run("undo", verdict["id"]).returncode == 1
+
+
+def test_what_was_taken_back_goes_with_an_export(
+    service: Service, judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    first = known(service)
+    judge.says = lambda claim, known: "updates"
+    service.judge.settle(candidate(service, THURSDAY))
+    (verdict,) = [each for each in service.records.verdicts(first) if each.done == "closed"]
+    service.records.undo(verdict.id, _person(service))
+    service.records.export(tmp_path / "all.jsonl", service._now())
+    with judged_by(None, tmp_path / "other") as other:
+        other.records.take_in(tmp_path / "all.jsonl")
+        assert _states(other) == _states(service) and other.check() == []

@@ -25,6 +25,7 @@ from mnemo_mcp.times import Clock
 
 _BATCH = 50  # memories a task looks at
 _ASKED = 5  # of them that a model is asked about
+_REST = 4  # times as long as a task took, before the next one
 
 Finish = Callable[[Connection], None]
 
@@ -69,7 +70,7 @@ class Afterwards:
 
     def consolidate(self, task: Task) -> Finish:
         """Look through the next part for memories that say the same. Raises an `EndpointError`."""
-        profile, name = task.profile, task.subject
+        profile, name, began = task.profile, task.subject, self._clock()
         progress = self._begun(profile, name)
         decisions: list[Decision] = []
         with self._store.database.read() as connection:
@@ -89,7 +90,9 @@ class Afterwards:
                 self._judge.apply(tx, decision)  # one that is stale by now is met again by the next pass
             self._store.verdicts.advance(tx, profile, name, reached)
             if reached.reached < reached.goal:
-                self._store.work.add(tx, CONSOLIDATE, profile, name, self._now())
+                now = self._clock()
+                pause = _REST * (now - began)  # so that a large store takes a fifth of one core, no more
+                self._store.work.add(tx, CONSOLIDATE, profile, name, instant(now + pause))
 
         return finish
 

@@ -29,6 +29,7 @@ from mnemo_mcp.judge.weighing import Doubt, Judged, Kept, differences, doubts, o
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.ledger.verdicts import Verdict
+from mnemo_mcp.ledger.work import JUDGE
 from mnemo_mcp.memory import Instant, Memory, Outcome, Period, identity, instant
 from mnemo_mcp.models.decisions import Decider
 from mnemo_mcp.models.questions import Answer
@@ -153,7 +154,6 @@ class Judge:
 
         `also` writes in the same transaction. Raises an `EndpointError`; nothing is written then.
         """
-        outcome, decision = Outcome(STALE, candidate.memory), None
         for _ in range(_TRIES):
             decision = self.consider(candidate)
             with self._store.write() as tx:
@@ -162,9 +162,9 @@ class Judge:
                     also(tx, outcome)
             if outcome.outcome != STALE:
                 return outcome
-        with self._store.write() as tx:  # in doubt both stay
-            beside = Decision(candidate, self._store.truth.newest())
-            outcome = self._write(tx, beside, {})
+        with self._store.write() as tx:  # in doubt both stay, until it is compared as a memory
+            outcome = self._write(tx, Decision(candidate, self._store.truth.newest()), {})
+            self._store.work.add(tx, JUDGE, candidate.profile, outcome.id, self._now())
             if also:
                 also(tx, outcome)
         return outcome
