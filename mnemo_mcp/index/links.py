@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from array import array
 
-import numpy as np
-
-from mnemo_mcp.index.arrays import Floats, Rows
-
 _MOST = 64
 """Neighbours told of one row, the newest: what is connected to everything says little of anything."""
 
@@ -43,17 +39,15 @@ class Links:
             self._weight[place] = self._weight[place ^ 1] = 0.0
             place = self._next[place]
 
-    def neighbours(self, row: int) -> tuple[Rows, Floats]:
+    def neighbours(self, row: int) -> dict[int, float]:
         """The rows connected to a row with their weights, the newest connections first."""
-        rows: list[int] = []
-        weights: list[float] = []
+        found: dict[int, float] = {}
         place = self._begin(row)
-        while place >= 0 and len(rows) < _MOST:
+        while place >= 0 and len(found) < _MOST:
             if self._weight[place] > 0:
-                rows.append(self._other[place])
-                weights.append(self._weight[place])
+                found[self._other[place]] = self._weight[place]
             place = self._next[place]
-        return np.array(rows, np.int64), np.array(weights, np.float32)
+        return found
 
     def _begin(self, row: int) -> int:
         return self._first[row] if row < len(self._first) else -1
