@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mnemo_mcp.capture.redaction import redact
-from mnemo_mcp.inject.render import CLOSING, OPENING
+from mnemo_mcp.inject.render import BLOCKS
 from mnemo_mcp.memory import Episode, Role, moment
 
 SPOKEN = (Role.PERSON, Role.ASSISTANT)
@@ -19,7 +19,7 @@ _SHORTEST_QUOTE = 20  # characters of a recalled note that stand for it and not 
 _SHOWN_OF = {Role.PERSON: 24_000, Role.ASSISTANT: 24_000}  # characters; the middle of a longer one goes
 _SHOWN_OF_OTHERS = 3_000
 _BLOCKS = re.compile(
-    rf"{re.escape(OPENING)}.*?(?:{re.escape(CLOSING)}|\Z)"
+    rf"{BLOCKS}"
     r"|<(?P<tag>system-reminder|task-notification|environment_context|user_instructions|INSTRUCTIONS"
     r"|hook_prompt|command-name|command-message|command-args|local-command-\w+)\b[^>]*>.*?"
     r"(?:</(?P=tag)>|\Z)",
