@@ -352,6 +352,18 @@ def test_a_candidate_the_model_cannot_be_asked_about_is_not_stored(
     assert service.store.truth.count("personal") == 0
 
 
+def test_a_request_that_is_refused_for_good_is_no_answer(
+    service: Service, server: ModelServer, clock: StillClock
+) -> None:
+    first = known(service)
+    server.answer = lambda request: fails(400, "too odd")
+    second = service.remember(THURSDAY).id
+    work_off(service)
+    assert status(service, first) is status(service, second) is Status.CURRENT
+    assert not service.store.work.waiting() and len(server.asked("/decisions")) == 1
+    assert "no answer" in service.records.verdicts(second)[0].reason
+
+
 def test_json_alone_changes_nothing_unless_it_may(tmp_path: Path) -> None:
     body = {"relation_1": "updates", "lasts": "yes", "useful": "yes"}
     with ModelServer(lambda request: says(json.dumps(body))) as server:

@@ -7,9 +7,11 @@ candidate was compared with is still as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mnemo_mcp.errors import RequestRefused
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.judge.admission import admit, says_again
 from mnemo_mcp.judge.asking import GROUNDED, Relation, context, questions, relation_name
@@ -103,9 +105,11 @@ class Judge:
         if self._decider is None or not asked:
             return Decision(candidate, seq, same)
         sources = (*candidate.episodes, candidate.memory, *(each.id for each in neighbours))
-        answers = self._decider.decide(
-            context(candidate), asked, purpose="judge", sources=[name for name in sources if name]
-        )
+        answers: Mapping[str, Answer] = {}
+        with suppress(RequestRefused):  # asked again it would be refused again: no answer, and both stay
+            answers = self._decider.decide(
+                context(candidate), asked, purpose="judge", sources=[name for name in sources if name]
+            )
         return Decision(
             candidate,
             seq,
