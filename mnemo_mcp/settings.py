@@ -98,7 +98,7 @@ class Recall:
     # recall/freshness.py, set on scenarios of changing facts where nobody says what replaces what
     alike_meaning: float = 0.65  # cosine of two memories that may tell of the same thing
     alike_behind: float = 0.20  # and how much further from the question the newer one may be
-    alike_score: float = 0.80  # and which share of the older one's score it has at least
+    alike_score: float = 0.65  # and which share of the older one's score it has at least
     alike_words: float = 0.40  # the share of common words, where there are no vectors
     # recall/cache.py: from this cosine on the answer to another question serves where the guard agrees; above
     # 1 never. Off: questions about 120 s and 600 s are .947 alike, and answering costs a few milliseconds.
