@@ -7,7 +7,7 @@ import os
 import sys
 
 from mnemo_mcp import __version__
-from mnemo_mcp.commands import claims, clients, economy, evaluation, model, process, record
+from mnemo_mcp.commands import backfill, claims, clients, economy, evaluation, model, process, record
 from mnemo_mcp.commands.door import Failed
 
 
@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mnemo", description="Long-term memory for coding agents.")
     parser.add_argument("--version", action="version", version=f"mnemo {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for room in (claims, record, economy, evaluation, model, clients, process):
+    for room in (claims, record, backfill, economy, evaluation, model, clients, process):
         room.add(commands)
     return parser
 

@@ -60,6 +60,15 @@ def finished_turn(call: HookCall, arrival: Arrival, roots: Sequence[Path], store
     turn = reader.read_turn(path, call.turn) if path else Turn()
     if call.moment == "session-end":  # which names no turn
         call = replace(call, turn=call.turn or turn.id)
+    return _finished(call, arrival, turn, arrival.received_at, stored)
+
+
+def past_turn(call: HookCall, arrival: Arrival, turn: Turn, answered_at: str, stored: Stored) -> Finished:
+    """What a turn brings that is long over; its episodes have the ids they would have got then."""
+    return _finished(call, arrival, turn, _time(answered_at, arrival), stored)
+
+
+def _finished(call: HookCall, arrival: Arrival, turn: Turn, answered: Instant, stored: Stored) -> Finished:
     found: list[Episode] = []
     prompts: list[str] = []
     for line in turn.lines:
@@ -68,7 +77,7 @@ def finished_turn(call: HookCall, arrival: Arrival, roots: Sequence[Path], store
         prompts += names
     answer = ""
     if call.answer.strip():
-        found.append(_episode(call, arrival, Role.ASSISTANT, _safe(call.answer), arrival.received_at))
+        found.append(_episode(call, arrival, Role.ASSISTANT, _safe(call.answer), answered))
         answer = found[-1].id
     return Finished(tuple(found), tuple(prompts), answer, _safe(turn.acts), turn.calls, turn.read)
 

@@ -16,13 +16,29 @@ from mnemo_mcp.capture.transcript import ACTS_CHARACTERS, RESULT_CHARACTERS, TAI
 
 def read_turn(path: Path, turn: str) -> Turn:
     """One turn (the last one if `turn` is ""), its lines in order."""
-    lines: list[Line] = []
-    acts: list[str] = []
-    own: list[dict[str, Any]] = []
     for tail in TAIL_BYTES:
         if found := _turn([*records(path, tail)], turn):
-            own = found
-            break
+            return _told(found)
+    return Turn()
+
+
+def turn_in(group: Sequence[dict[str, Any]]) -> Turn:
+    """The turn that begins in these records, or nothing."""
+    return _told(_turn(group, ""))
+
+
+def final_answer(group: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The answer a turn ended with, and when; "" for one that was broken off."""
+    for record in reversed(group):
+        payload = payload_of(record)
+        if payload.get("type") == "task_complete" and isinstance(payload.get("last_agent_message"), str):
+            return clean(payload["last_agent_message"]), str(record.get("timestamp") or "")
+    return "", ""
+
+
+def _told(own: Sequence[dict[str, Any]]) -> Turn:
+    lines: list[Line] = []
+    acts: list[str] = []
     for record in own:
         item = _item(record)
         if item.get("type") == "UserMessage":
@@ -39,26 +55,27 @@ def _turn(found: Sequence[dict[str, Any]], turn: str) -> list[dict[str, Any]]:
     begins = [
         place
         for place, each in enumerate(found)
-        if _payload(each).get("type") == "task_started" and turn in ("", _payload(each).get("turn_id"))
+        if payload_of(each).get("type") == "task_started" and turn in ("", payload_of(each).get("turn_id"))
     ]
     if not begins:
         return []
-    name = _payload(found[begins[-1]]).get("turn_id")
-    return [each for each in found[begins[-1] :] if _payload(each).get("turn_id") == name]
+    name = payload_of(found[begins[-1]]).get("turn_id")
+    return [each for each in found[begins[-1] :] if payload_of(each).get("turn_id") == name]
 
 
 def _id(own: Sequence[Mapping[str, Any]]) -> str:
-    return clean(str(_payload(own[0]).get("turn_id") or "")) if own else ""
+    return clean(str(payload_of(own[0]).get("turn_id") or "")) if own else ""
 
 
-def _payload(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def payload_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a record carries, nothing where that is no object."""
     payload = record.get("payload")
     return payload if isinstance(payload, dict) else {}
 
 
 def _item(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    item = _payload(record).get("item")
-    return item if isinstance(item, dict) and _payload(record).get("type") == "item_completed" else {}
+    item = payload_of(record).get("item")
+    return item if isinstance(item, dict) and payload_of(record).get("type") == "item_completed" else {}
 
 
 def _line(role: str, text: str, record: Mapping[str, Any], item: Mapping[str, Any]) -> Iterator[Line]:
@@ -94,7 +111,7 @@ def _as_text(value: Any) -> str:
 def _tokens(own: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """How often the model was called, and how many tokens it was given in all."""
     calls: dict[str, int] = {}
-    for payload in map(_payload, own):
+    for payload in map(payload_of, own):
         usage = payload.get("usage")
         if isinstance(usage, dict) and isinstance(usage.get("input_tokens"), int):
             calls[str(payload.get("response_id"))] = usage["input_tokens"]

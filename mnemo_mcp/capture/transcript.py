@@ -19,7 +19,7 @@ TAIL_BYTES = (4 << 20, 64 << 20)  # a turn is at the end, but request bodies in 
 RESULT_CHARACTERS = 20_000
 ACTS_CHARACTERS = 40_000  # the end of what was done; no memory is looked for in more
 _GIVEN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_EARLIER_TURNS = 16  # more than prompts ever wait in a client's queue
+EARLIER_TURNS = 16  # more than prompts ever wait in a client's queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,43 @@ def read_turn(path: Path, turn: str) -> Turn:
     return Turn(tuple(lines), _acts(rest[:end], own), *_tokens(rest[:end]), turn or _of(rest[0]))
 
 
+def turn_in(group: Sequence[dict[str, Any]]) -> Turn:
+    """The turn that all of these records belong to; what was asked in earlier ones is for others to know."""
+    own = _own_calls(group)
+    lines: list[Line] = []
+    for record in group:
+        lines += [_asked(record)] if _is_prompt(record) else _results(record, own)
+    return Turn(tuple(lines), _acts(group, own), *_tokens(group), _of(group[0]))
+
+
+def begins_turn(record: Mapping[str, Any], running: str) -> bool:
+    """Whether a turn begins with a record; `running` is the id of the one before, "" where it has none."""
+    turn = _of(record)
+    return turn != running if turn else not running and _is_prompt(record)
+
+
+def turn_of(record: Mapping[str, Any]) -> str:
+    """The client's id of the turn a record belongs to, "" where it has none."""
+    return _of(record)
+
+
+def final_answer(group: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The answer a turn ended with, and when; "" for one that was broken off."""
+    texts: list[str] = []
+    name = at = ""
+    for record in group:
+        message = record.get("message")
+        if record.get("type") != "assistant" or not isinstance(message, dict):
+            continue
+        if str(message.get("id") or record.get("uuid")) != name:
+            texts, name = [], str(message.get("id") or record.get("uuid"))
+        texts += [str(block.get("text", "")) for block in _blocks(record, "text")]
+        at = str(record.get("timestamp") or "") if message.get("stop_reason") == "end_turn" else ""
+        if message.get("stop_reason") not in ("end_turn", None):
+            texts = []
+    return (clean("\n".join(texts)), at) if at else ("", "")
+
+
 def records(path: Path, tail: int) -> Iterator[dict[str, Any]]:
     """The JSON objects in the last `tail` bytes of a file of JSON lines."""
     with path.open("rb") as file:
@@ -124,6 +161,11 @@ def _of(record: Mapping[str, Any]) -> str:
     return turn if record.get("type") == "user" and isinstance(turn, str) else ""
 
 
+def _asked(record: Mapping[str, Any]) -> Line:
+    at, name = _mark(record)
+    return Line("person", clean(record["message"]["content"]), at, name)
+
+
 def _prompt(records: Sequence[Mapping[str, Any]], place: int) -> Line:
     text = records[place]["message"]["content"]
     earlier: dict[str, None] = {}
@@ -132,7 +174,7 @@ def _prompt(records: Sequence[Mapping[str, Any]], place: int) -> Line:
             break
         earlier[_of(record)] = None
     at, name = _mark(records[place])
-    return Line("person", clean(text), at, name, tuple(turn for turn in earlier if turn)[:_EARLIER_TURNS])
+    return Line("person", clean(text), at, name, tuple(turn for turn in earlier if turn)[:EARLIER_TURNS])
 
 
 def _is_prompt(record: Mapping[str, Any]) -> bool:

@@ -8,13 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemo_mcp.capture.transcript import transcript_roots
 from mnemo_mcp.daemon import arguments as read
 from mnemo_mcp.daemon.arguments import Arguments
+from mnemo_mcp.distil.backfill import Backfill, Scope
 from mnemo_mcp.memory import Episode, LedgerRow, Memory, Outcome, Status, instant
+from mnemo_mcp.models.tokens import TokenCounter
 from mnemo_mcp.pictures import stats_svg, timeline_svg
 from mnemo_mcp.recall.answer import Answer, RecalledEpisode, RecalledMemory
 from mnemo_mcp.service import Service
 from mnemo_mcp.standing.account import Account
+from mnemo_mcp.times import parse_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,33 @@ def probe(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     return {"endpoints": service.tasks.probe()}
 
 
+def past_sessions(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    found = _backfill(service).sessions(read.text(given, "client"))
+    return {
+        "sessions": [{"path": str(each.path), "client": each.client, "began": each.began} for each in found]
+    }
+
+
+def take_session(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    backfill, since = _backfill(service), read.text(given, "since")
+    return backfill.take(
+        backfill.session(read.text(given, "path", required=True)),
+        service.profile_of(caller.profile),
+        Scope(
+            parse_instant(since, service.zone, service.clock()) if since else "", read.text(given, "project")
+        ),
+        dry_run=read.flag(given, "dry_run"),
+    ).as_json()
+
+
+def _backfill(service: Service) -> Backfill:
+    count = TokenCounter(service.settings.budgets.token_scale).count
+    roots = transcript_roots(service.settings.transcript_roots)
+    return Backfill(
+        service.store, service.settings, service.privacy, service.clock, service.zone, count, roots
+    )
+
+
 Verb = Callable[[Service, Arguments, Caller], Mapping[str, Any]]
 
 VERBS: Mapping[str, Verb] = {
@@ -231,6 +262,8 @@ VERBS: Mapping[str, Verb] = {
     "status": status,
     "check": check,
     "probe": probe,
+    "past_sessions": past_sessions,
+    "take_session": take_session,
 }
 
 
