@@ -823,3 +823,36 @@ def test_killed_migration_is_done_anew(filled: Product) -> None:
         assert connection.execute("SELECT count(*) FROM snapshot").fetchone() == (300,)
     assert database.check() == []
     database.close()
+
+
+CLOSED_UNDER_READERS = """
+import sys, threading, time
+from datetime import UTC, datetime
+from pathlib import Path
+from mnemo_mcp.ledger.store import Store
+
+now = datetime(2026, 9, 14, tzinfo=UTC)
+for number in range(30):
+    store = Store(Path(sys.argv[1]) / f"{number}.db", now)
+    begun = threading.Event()
+
+    def read():
+        with store.database.read() as connection:
+            begun.set()
+            query = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 60000)"
+            assert connection.execute(query + " SELECT max(x) FROM n").fetchone() == (60000,)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    begun.wait()
+    store.close()
+    thread.join()
+print("well")
+"""
+
+
+def test_a_store_is_not_closed_under_whoever_reads(tmp_path: Path) -> None:
+    """SQLite frees what a running statement uses: the process would go down with it."""
+    script, root = [sys.executable, "-c", CLOSED_UNDER_READERS, str(tmp_path)], Path(__file__).parent.parent
+    done = subprocess.run(script, capture_output=True, text=True, timeout=120, cwd=root)
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
