@@ -310,7 +310,7 @@ class Service:
                 self._ask_for_reading(tx, call, arrival)
             note_turn(self.store, tx, call, arrival, turn)
         if not self._background:
-            self.tasks.work_off("usage")
+            self.tasks.attempt("usage")
 
     def _ask_for_reading(self, tx: Connection, call: HookCall, arrival: Arrival) -> None:
         quiet = self.settings.distilling.quiet_seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from mnemo_mcp.ledger.work import Queue, Task
 from mnemo_mcp.memory import Instant, instant
 from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.times import Clock
+
+_log = logging.getLogger("mnemo")
 
 USES: Mapping[str, str] = {
     "distil": "extraction",
@@ -61,6 +64,13 @@ class Tasks:
         """Do one task of each kind that is served (or of these alone); False where none can be done now."""
         did = [self.run(kind, do) for kind, do in self._served.items() if not kinds or kind in kinds]
         return any(did)
+
+    def attempt(self, kind: str) -> None:
+        """Do one task in the course of something else, which is to go on whatever becomes of it."""
+        try:
+            self.work_off(kind)
+        except (MnemoError, OSError) as error:
+            _log.warning("a task of the kind %s waits on: %s", kind, error)
 
     def run(self, kind: str, do: Do) -> bool:
         """Do the task of a kind that has waited longest; False where there is none that can be done now."""
