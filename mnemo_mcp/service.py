@@ -5,28 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from mnemo_mcp import __version__
 from mnemo_mcp import settings as configuration
-from mnemo_mcp.capture.episodes import Arrival, finished_turn, prompt_episode
 from mnemo_mcp.capture.inbox import problems, waiting
-from mnemo_mcp.capture.payload import HookCall, clean, read_call
+from mnemo_mcp.capture.payload import clean
 from mnemo_mcp.capture.privacy import Privacy
-from mnemo_mcp.capture.project import project_of
-from mnemo_mcp.capture.transcript import transcript_roots
-from mnemo_mcp.distil.distiller import Distiller, ask_for_reading
+from mnemo_mcp.distil.distiller import Distiller
 from mnemo_mcp.errors import MnemoError, Refused
 from mnemo_mcp.index.index import Index
-from mnemo_mcp.inject.clients import hook_output
-from mnemo_mcp.inject.injector import Injector, Occasion
+from mnemo_mcp.inject.injector import Injector
 from mnemo_mcp.judge.afterwards import Afterwards
 from mnemo_mcp.judge.judge import Judge
 from mnemo_mcp.judge.writer import MODES, Writer, Writing, kind_named
-from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.folder import Ownership, prepare, shortage
 from mnemo_mcp.ledger.store import Store
 from mnemo_mcp.memory import Claim, EntityRef, Episode, Instant, Outcome, instant
@@ -35,15 +30,14 @@ from mnemo_mcp.models.connected import LanguageModels
 from mnemo_mcp.models.cross_encoder import configured
 from mnemo_mcp.models.moving import MovingPair
 from mnemo_mcp.models.tokens import TokenCounter
+from mnemo_mcp.moments import Moments
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.difference import Difference
 from mnemo_mcp.recall.recall import Ask, Recaller
 from mnemo_mcp.recall.reranking import Reranking
 from mnemo_mcp.records import Records
-from mnemo_mcp.standing.turns import note_turn
 from mnemo_mcp.standing.usage import Judging
 from mnemo_mcp.tasks import Tasks
-from mnemo_mcp.thin.moments import SECONDS
 from mnemo_mcp.times import Clock, offset_of, parse_instant, system_clock, zone_named
 from mnemo_mcp.upkeep import Upkeep
 
@@ -101,7 +95,10 @@ class Service:
         self.distiller = Distiller(*about, settings.distilling, clock, self.privacy)
         self.distiller.serve(self.tasks.serve)
         count = TokenCounter(settings.budgets.token_scale).count
-        self._injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
+        injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
+        self._moments = Moments(
+            settings, self.store, self.upkeep, injector, self.privacy, clock, self.zone, self._turn_ended
+        )
         self._background = background
         self._closing = threading.Lock()
         self._closed = False
@@ -264,57 +261,11 @@ class Service:
 
         Episodes the payload brings are on disk when this returns.
         """
-        call = read_call(client, moment, raw)
-        if call is None:
-            return ""
-        arrival = Arrival(
-            self.profile_of(profile),
-            project_of(call.cwd),
-            instant(received or self.clock()),
-            self._now(),
-            self.zone,
-            instant(received + timedelta(seconds=SECONDS.get(moment, 0))) if received else None,
-        )
-        if self.privacy.hides(call, arrival.profile, arrival.recorded_at):
-            return ""
-        match moment:
-            case "session-open":
-                return hook_output(call, self.session_open(call, arrival))
-            case "pre-message":
-                return hook_output(call, self.pre_message(call, arrival))
-            case "turn-end" | "session-end":
-                self.turn_end(call, arrival)
-        return ""
+        return self._moments.hook(client, moment, raw, received, self.profile_of(profile))
 
-    def session_open(self, call: HookCall, arrival: Arrival) -> str:
-        if call.source == "compact":
-            with self.store.write() as tx:
-                self._ask_for_reading(tx, call, arrival)
-        return self._injector.session_open(call, self._occasion(arrival))
-
-    def pre_message(self, call: HookCall, arrival: Arrival) -> str:
-        prompt = None if call.subagent else prompt_episode(call, arrival)
-        if prompt:
-            with self.store.write() as tx:
-                self.store.episodes.add(tx, [prompt])
-                self._ask_for_reading(tx, call, arrival)
-        self.upkeep.before_answer()
-        return self._injector.pre_message(call, self._occasion(arrival, prompt.id if prompt else ""))
-
-    def turn_end(self, call: HookCall, arrival: Arrival) -> None:
-        roots = transcript_roots(self.settings.transcript_roots)
-        turn = finished_turn(call, arrival, roots, self.store.episodes.many)
-        with self.store.write() as tx:
-            self.store.episodes.add(tx, turn.episodes)
-            if turn.episodes or call.moment == "session-end":
-                self._ask_for_reading(tx, call, arrival)
-            note_turn(self.store, tx, call, arrival, turn)
+    def _turn_ended(self) -> None:
         if not self._background:
             self.tasks.attempt("usage")
-
-    def _ask_for_reading(self, tx: Connection, call: HookCall, arrival: Arrival) -> None:
-        quiet = self.settings.distilling.quiet_seconds
-        ask_for_reading(self.store, tx, call, arrival.profile, arrival.recorded_at, quiet)
 
     # Around them
 
@@ -384,9 +335,6 @@ class Service:
     def _release(self) -> None:
         if self._ownership is not None:
             self._ownership.release()
-
-    def _occasion(self, arrival: Arrival, prompt: str = "") -> Occasion:
-        return Occasion(arrival.profile, arrival.project, self._now(), prompt, arrival.answer_by, self.zone)
 
     def writer(
         self, profile: str | None, project: str, client: str, session: str, by: str, at: str | None

@@ -20,6 +20,7 @@ LAYERS = (
     ("judge", "standing", "inject"),
     ("distil",),
     ("upkeep", "tasks", "records"),
+    ("moments",),
     ("service",),
     ("pictures",),
     ("daemon", "clients", "demo"),
