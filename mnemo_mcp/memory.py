@@ -212,6 +212,7 @@ class Standing:
     keep: bool = False
     uses: int = 0
     last_used: Instant | None = None
+    door_misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

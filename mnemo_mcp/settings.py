@@ -37,10 +37,12 @@ class Budgets:
     """What a hook may say."""
 
     block_tokens: int = 800
+    door_tokens: int = 400  # of the block when a session opens
     session_tokens: int = 4_000
     block_characters: int = 9_000  # Claude Code cuts hook output at 10,000 (measured with 2.1.332)
     token_scale: float = 1.0  # the count is that of a WordPiece vocabulary; scale it for other models
     state_days: float = 7.0  # after these a state is no longer told unasked
+    nearly_as_sure: float = 0.8  # so much of what speaks for the first one speaks for each further one told
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta, tzinfo
@@ -10,23 +11,25 @@ from typing import Any
 from mnemo_mcp.capture.payload import HookCall, is_command, is_notice
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import Scope
-from mnemo_mcp.inject.render import Block, Count, block
+from mnemo_mcp.inject.door import STANDING, worth_telling
+from mnemo_mcp.inject.render import BLOCKS, Block, Count, block
 from mnemo_mcp.inject.sessions import enter
 from mnemo_mcp.ledger.accounts import Heard, Injection
 from mnemo_mcp.ledger.database import Connection
 from mnemo_mcp.ledger.store import Store
-from mnemo_mcp.memory import Instant, Kind, Memory, Role, Status, instant, moment
+from mnemo_mcp.memory import Instant, Kind, Memory, Status, instant, moment
 from mnemo_mcp.recall.question import read
 from mnemo_mcp.recall.recall import Ask, Recaller
 from mnemo_mcp.settings import Budgets
 from mnemo_mcp.times import Clock
 
-_STANDING = (Kind.PREFERENCE, Kind.DECISION, Kind.STATE)
 _MOST_AT_OPENING = 12
 _MOST_BEFORE_MESSAGE = 5
 _NAMED = 12  # ids an account names of what was withheld for one reason
 
 NOTHING = "nothing relevant"
+
+_OWN_BLOCKS = re.compile(BLOCKS, re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,9 @@ class Injector:
         """What the prompt asks about, where it is surely relevant; else nothing."""
         if call.prompt is None or not call.prompt.strip():
             return ""
-        silence = _no_question(call)
-        found = Candidates() if silence else self._relevant(call.prompt, occasion)
+        question = _OWN_BLOCKS.sub(" ", call.prompt)
+        silence = _no_question(call, question)
+        found = Candidates() if silence else self._relevant(question, occasion)
         with self._store.write() as tx:
             self._store.accounts.open_session(
                 tx, occasion.profile, call.session, call.client, occasion.project, occasion.now
@@ -113,6 +117,9 @@ class Injector:
         )
         answer = self._recaller.answer(ask).memories
         sure = [each for each in answer if each.sure and self._tellable(each.memory, occasion)]
+        sure.sort(key=lambda each: -each.speaks)
+        least = self._budgets.nearly_as_sure * sure[0].speaks if sure else 0.0
+        sure = [each for each in sure if each.speaks >= least]
         detail = {
             "found": {
                 each.memory.id: {"score": round(each.score, 4), "ranks": dict(each.ranks)} for each in sure
@@ -123,19 +130,12 @@ class Injector:
     def _standing(self, occasion: Occasion) -> list[Memory]:
         index = self._index.profile(occasion.profile)
         with index.lock:
-            scope = index.inside(Scope(occasion.projects, frozenset(_STANDING)))
+            scope = index.inside(Scope(occasion.projects, frozenset(STANDING)))
             rows = (scope & index.states.having(occasion.now, Status.CURRENT)).nonzero()[0]
             memories = [index.memory(int(row)) for row in rows]
-        memories = [
-            each for each in memories if self._tellable(each, occasion) and each.origin is not Role.TOOL
-        ]
-        kept = self._store.accounts.standing(each.id for each in memories)
-        memories.sort(key=lambda each: each.id)
-        memories.sort(key=lambda each: each.valid_from, reverse=True)
-        memories.sort(
-            key=lambda each: (not (each.id in kept and kept[each.id].keep), _STANDING.index(each.claim.kind))
-        )
-        return memories
+        memories = [each for each in memories if self._tellable(each, occasion)]
+        standing = self._store.accounts.standing(each.id for each in memories)
+        return worth_telling(memories, standing, occasion.project, occasion.now)
 
     def _tellable(self, memory: Memory, occasion: Occasion) -> bool:
         """A state grows old: after its life span it is told only when somebody asks."""
@@ -148,7 +148,11 @@ class Injector:
         self, tx: Connection, call: HookCall, occasion: Occasion, found: Candidates, nothing: str
     ) -> str:
         accounts = self._store.accounts
-        most = _MOST_AT_OPENING if call.moment == "session-open" else _MOST_BEFORE_MESSAGE
+        opening = call.moment == "session-open"
+        most = _MOST_AT_OPENING if opening else _MOST_BEFORE_MESSAGE
+        tokens = self._budgets.block_tokens
+        if opening:
+            tokens = min(tokens, self._budgets.door_tokens)
         fresh, withheld = self._fresh(tx, call, occasion, found.memories, most)
         left = self._budgets.session_tokens - accounts.spent(tx, occasion.profile, call.session)
         said = Block("", 0, ())
@@ -157,13 +161,13 @@ class Injector:
             said = block(
                 fresh[:most],
                 self._count,
-                min(self._budgets.block_tokens, left),
+                min(tokens, left),
                 self._budgets.block_characters,
             )
         if not said.memories and late:
             reason = "the hook had stopped waiting"
         elif not said.memories and fresh:
-            used_up = left < self._budgets.block_tokens
+            used_up = left < tokens
             reason = "the session's budget is used up" if used_up else "too long for one block"
         else:
             reason = "" if said.memories else next(iter(withheld), nothing)
@@ -232,13 +236,15 @@ class Injector:
         self._store.accounts.record(tx, injection)
 
 
-def _no_question(call: HookCall) -> str:
-    """Why a prompt is not a question, "" if it may be one."""
+def _no_question(call: HookCall, question: str) -> str:
+    """Why a prompt is not a question, "" if it may be one; `question` is it without notes of mnemo."""
     prompt = call.prompt or ""
     if call.subagent:
         return "a subagent's task"
-    if is_notice(prompt):
+    if is_notice(prompt) or is_notice(question):
         return "a machine's notice"
     if is_command(prompt):
         return "a command"
-    return "an acknowledgement" if read(prompt).bare else ""
+    if not question.strip():
+        return "notes of mnemo"
+    return "an acknowledgement" if read(question).bare else ""

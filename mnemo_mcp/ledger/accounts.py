@@ -258,11 +258,11 @@ class Accounts:
         """The standing of those memories that have one."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT memory, keep, uses, last_used FROM standing"
+                "SELECT memory, keep, uses, last_used, json_array_length(door_misses) FROM standing"
                 " WHERE memory IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(memories)),),
             ).fetchall()
-        return {row[0]: Standing(bool(row[1]), row[2], row[3]) for row in rows}
+        return {row[0]: Standing(bool(row[1]), *row[2:]) for row in rows}
 
     def marked(self) -> list[dict[str, object]]:
         """What stands of every memory that was kept, used or missed."""
