@@ -200,6 +200,10 @@ NOTICES = (
     "<system-reminder>PR 6342 changed</system-reminder>",
     "[SYSTEM NOTIFICATION - NOT USER INPUT] PR 6342 finished",
     "  \n<system-reminder>\nPR 6342\n</system-reminder>\n",
+    "[SYSTEM] Sub-agent 3 has ended. It read PR 6342.",
+    '<teammate-message teammate_id="a">CI on PR 6342 is red</teammate-message>',
+    "<command-name>/review</command-name>\n<command-message>PR 6342</command-message>",
+    "<system-reminder>a</system-reminder><local-command-stdout>CI failures, PR 6342</local-command-stdout>",
 )
 QUESTIONS = ("what broke CI on PR 6342?", "why does my log say <task-notification> for PR 6342?")
 
@@ -217,6 +221,26 @@ def test_notices_are_no_questions_and_questions_that_quote_them_are(words_only: 
     ]
     reasons = {each.reason for each in words_only.store.accounts.injections("notices", "n")}
     assert "a machine's notice" in reasons
+
+
+def test_notes_of_mnemo_that_are_pasted_back_ask_nothing(words_only: Service) -> None:
+    told = words_only.remember("CI failures on PR 6342 came from a full disk", profile="pasted").id
+    first = said(words_only, "pre-message", prompt=QUESTIONS[0], session="first", profile="pasted")
+    assert ids_in(first) == [told]
+    for number, prompt in enumerate((first, f"\n{first}\n", first.removesuffix(CLOSING), f"{first} {first}")):
+        session = f"pasted-{number}"
+        assert said(words_only, "pre-message", prompt=prompt, session=session, profile="pasted") == ""
+        assert spent(words_only, session, "pasted") == 0
+    asked = f"{first}\nWho owns the lighthouse?"
+    assert said(words_only, "pre-message", prompt=asked, session="asked", profile="pasted") == ""
+    asked = f"{first}\n{QUESTIONS[0]}"
+    assert ids_in(said(words_only, "pre-message", prompt=asked, session="own", profile="pasted")) == [told]
+
+
+def test_a_subagents_task_is_no_question(words_only: Service) -> None:
+    words_only.remember("CI failures on PR 6342 came from a full disk", profile="sub")
+    text = said(words_only, "pre-message", prompt=QUESTIONS[0], profile="sub", agent_id="a1", agent_type="x")
+    assert text == ""
 
 
 @examples(max_examples=150, deadline=None)

@@ -17,8 +17,22 @@ _MACHINE_TAGS = (
     "hook_prompt",
     "environment_context",
     "turn_aborted",
+    "agent-message",
+    "subagent_notification",
+    "user_instructions",
+    "command-name",
+    "command-message",
+    "command-args",
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
+    "bash-stdout",
+    "bash-stderr",
 )
-_MACHINE_MARK = "[SYSTEM NOTIFICATION"
+_MACHINE_MARK = re.compile(
+    r"\[SYSTEM(?: [^\]\n]*)?\]|\[SYSTEM NOTIFICATION|\[Request interrupted by user[^\]]*\]\Z"
+)
+_WRAPPER = re.compile(rf"<({'|'.join(_MACHINE_TAGS)})(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
 _YEARS = 1e9  # seconds; longer than any session has been waited for
 _SLASH_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
 
@@ -75,9 +89,9 @@ def clean(text: str) -> str:
 
 
 def is_notice(prompt: str) -> bool:
-    """Whether a machine wrote it: a prompt that is wholly one of the clients' own wrappers."""
+    """Whether a machine wrote it: a prompt that is wholly made of the clients' own wrappers."""
     text = prompt.strip()
-    if text.startswith(_MACHINE_MARK):
+    if _MACHINE_MARK.match(text) or (text and not _WRAPPER.sub("", text).strip()):
         return True
     return any(re.match(rf"<{tag}[\s>]", text) and text.endswith(f"</{tag}>") for tag in _MACHINE_TAGS)
 
