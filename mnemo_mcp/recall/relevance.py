@@ -80,14 +80,13 @@ class Evidence:
 
     def _meant(self, floor: Floor) -> bool:
         """It is near in meaning and no mere one of many; where words hardly agree, only the best one is."""
-        best = self.behind <= 0
-        if best and self._near(floor.meaning_surely):
+        best, telling = self.behind <= 0, self.name or self.rare
+        if best and telling and self._near(floor.meaning_surely):
             return True
         if self.stands_out < floor.stands_out:
             return False
         if self.matched > 1:
             return self._near(floor.meaning_with_words)
-        telling = self.name or self.rare
         return best and self._near(floor.meaning_with_words if telling else floor.meaning_alone)
 
     def _near(self, least: float) -> bool:
