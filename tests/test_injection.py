@@ -447,6 +447,61 @@ def test_what_was_kept_comes_first_at_the_door(words_only: Service) -> None:
     assert len(ids_in(block)) == 12
 
 
+def door(service: Service, profile: str, session: str = "door") -> list[str]:
+    return ids_in(said(service, "session-open", source="startup", session=session, profile=profile))
+
+
+def test_the_door_tells_first_what_was_used_confirmed_or_is_young(tmp_path: Path) -> None:
+    clock = StillClock()
+    with opened(tmp_path, clock) as service:
+        old, used, confirmed = tell_all(
+            service,
+            ("Lamps are blue", "Ropes are made of hemp", "Buoys are painted in spring"),
+            kind="decision",
+        )
+        clock.pass_days(60)
+        young = service.remember("Oars hang on the wall", kind="decision").id
+        service.remember("Buoys are painted in spring", kind="decision")
+        with service.store.write() as tx:
+            given = {"memory": used, "profile": "personal", "keep": False, "uses": 3,
+                     "last_used": instant(clock())}  # fmt: skip
+            service.store.accounts.take_in(tx, given)
+        told = door(service, "personal")
+        assert told[0] == used
+        assert told[-1] == old
+        assert set(told) == {old, used, confirmed, young}
+
+
+def test_what_is_about_another_code_base_is_not_told_at_the_door(words_only: Service) -> None:
+    own, other = (EntityRef(name, kind="repository") for name in ("example/atlas", "example/kestrel"))
+    remember = words_only.remember
+    about_own = remember("Gulls nest in atlas", kind="decision", entities=[own], profile="about").id
+    remember("Gulls nest in kestrel", kind="decision", entities=[other], profile="about")
+    both = remember("Gulls nest in both", kind="decision", entities=[own, other], profile="about").id
+    plain_one = remember("Gulls nest here", kind="decision", profile="about").id
+    assert set(door(words_only, "about")) == {about_own, both, plain_one}
+
+
+def test_the_door_keeps_within_its_own_budget(words_only: Service) -> None:
+    for number in range(12):
+        text = f"Lantern {number} is blue. " + f"It burns oil of kind {number} since the spring. " * 6
+        words_only.remember(text, kind="preference", profile="long door")
+    block = said(words_only, "session-open", source="startup", session="long door", profile="long door")
+    assert BUDGETS.door_tokens * 0.7 < count(block) <= BUDGETS.door_tokens
+    assert 1 < len(ids_in(block)) < 12
+
+
+def test_the_second_is_told_only_if_it_is_nearly_as_sure(payments: tuple[Service, dict[str, str]]) -> None:
+    """The same question with the bar at none, at the product's own, and at all of the first."""
+    service, _ = payments
+    asked = [row for row in PROMPTS if row["sort"] == "needed"]
+    for row in asked:
+        answer = service.recall(row["text"], limit=20)
+        sure = sorted((each.speaks for each in answer.memories if each.sure), reverse=True)
+        told = ids_in(said(service, "pre-message", session=f"near-{row['prompt']}", prompt=row["text"]))
+        assert len(told) == min(5, sum(each >= BUDGETS.nearly_as_sure * sure[0] for each in sure))
+
+
 def test_a_session_is_not_told_what_it_said_itself(words_only: Service) -> None:
     words_only.remember("Zinnias grow on the north wall", session="own", profile="own")
     for session, expected in (("own", 0), ("another", 1)):

@@ -372,23 +372,23 @@ def test_what_is_missed_at_the_door_still_answers_a_prompt(desk: Desk) -> None:
     assert ids_in(desk.hook("session-open", "used", source="startup")) == [told]
 
 
-def test_who_is_muted_at_the_door_makes_no_room_for_another(desk: Desk) -> None:
+def test_what_was_told_at_the_door_in_vain_falls_behind_and_is_silent_at_last(desk: Desk) -> None:
     texts = [f"Lantern {number} of the north pier burns blue" for number in range(20)]
-    told = [desk.service.remember(text, kind="decision").id for text in texts]
-    first = ids_in(desk.hook("session-open", "first", source="startup"))
-    assert len(first) == 12
-    desk.hook("session-open", "first", source="resume")
-    assert len(desk.shown("first")) == 12
-    for number in range(6):
+    told = {desk.service.remember(text, kind="decision").id for text in texts}
+    openings = []
+    for number in range(12):
         session = f"door-{number}"
-        desk.hook("session-open", session, source="startup")
+        openings.append(ids_in(desk.hook("session-open", session, source="startup")))
+        desk.hook("session-open", session, source="resume")
+        assert {each.memory for each in desk.shown(session)} == set(openings[-1])
         desk.turn(session, IN_VAIN, "Sort the imports of the parser module")
         desk.hook("session-end", session, reason="other")
         desk.service.tasks.work_off()
-    assert desk.hook("session-open", "after", source="startup") == ""
+    assert [len(each) for each in openings] == [12] * 10 + [0, 0]
+    assert set(openings[1][:8]) == told - set(openings[0])
+    assert all(sum(each in opening for opening in openings) == 6 for each in told)
     new = desk.service.remember("The east pier is closed", kind="decision").id
     assert ids_in(desk.hook("session-open", "new", source="startup")) == [new]
-    assert set(first) < set(told)
 
 
 def test_only_misses_within_thirty_days_count(desk: Desk, gateway: str) -> None:
