@@ -46,6 +46,7 @@ class Index:
         self._connecting = Connecting(store, clock)
         self._connects_by: dict[str, str] = {}
         self._renamed = 0
+        self._named_at = -1  # how many transactions had been committed when names were last looked at
         self._spellings: dict[str, frozenset[tuple[str, str]]] = {}
         self._file = folder / "snapshot" if folder else None
         self._worth_saving = worth_saving
@@ -75,7 +76,9 @@ class Index:
                 self._loaded = True
             while self._take_in():
                 pass
-            self._take_in_names()
+            if self._named_at != (written := self._store.database.commits):
+                self._take_in_names()
+                self._named_at = written
 
     def tidy(self) -> bool:
         """Seal what is newest where it has become much, and save where it is worth it; whether it was.
