@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -870,6 +871,30 @@ def test_an_erased_source_takes_the_words_of_its_claims_along(talk: Talk) -> Non
     source = chat.memories[0].episodes[0]
     chat.service.forget([chat.memories[0].id, source], "erase")
     assert {(each.what, each.reason) for each in chat.extractions} == {("", "")}
+
+
+def test_nothing_comes_of_what_was_erased_while_it_was_read(talk: Talk) -> None:
+    chat = talk(answers(CLAIM))
+    chat.say((USER, GATEWAY))
+    chat.later(minutes=3)
+    task = chat.service.store.work.take("distil", instant(chat.clock()))
+    assert task is not None
+    finish = chat.service.distiller.distil(task)
+    (episode,) = chat.service.store.episodes.all()
+    chat.service.forget(episode.id, "erase")
+    with chat.service.store.write() as tx:
+        finish(tx)
+    assert chat.whats == [] and chat.extractions == []
+
+
+@pytest.mark.parametrize("sign", ["\n", " ", "<", "?", ",", "\n<system-reminder", "\nContents of ", "no "])
+def test_long_runs_of_one_sign_are_read_in_time(talk: Talk, sign: str) -> None:
+    chat = talk(answers(memory("The port is 8443.", 1, 2, kind="decision")))
+    run = sign * (400_000 // len(sign))
+    began = time.process_time()
+    chat.say((ASSISTANT, f"Port 8443? {run}"), (USER, f"The port is 8443. {run}"))
+    chat.read()
+    assert time.process_time() - began < 15
 
 
 def test_no_secret_reaches_the_model(talk: Talk) -> None:

@@ -29,7 +29,11 @@ class Chunk:
     def worth_reading(self) -> bool:
         """Whether any fresh line may hold something that lasts, or decides what was offered before."""
         fresh = [line for line in self.lines if line.fresh]
-        return any(worth_distilling(line.text).keep for line in fresh) or any(map(self._decides, fresh))
+        return any(map(self._tells, fresh)) or any(map(self._decides, fresh))
+
+    def _tells(self, line: Line) -> bool:
+        said = [each.text for each in self.lines[: line.number - 1]]
+        return worth_distilling(line.text, said).keep
 
     @property
     def episodes(self) -> tuple[str, ...]:

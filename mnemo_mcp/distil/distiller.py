@@ -185,6 +185,8 @@ class Distiller:
                 self._keep(tx, thread, each, LEFT_OUT, each.checked.reason, "", now)
             elif each.decision is None:
                 continue  # settled before a restart
+            elif self._erased(each.checked.episodes):
+                continue  # whoever erased a source wants nothing to come of it
             elif left <= 0:
                 self._keep(tx, thread, each, LEFT_OUT, "this thread has left as much as one may", "", now)
             else:
@@ -201,6 +203,10 @@ class Distiller:
             self._store.work.add(tx, KIND, thread.profile, thread.session, now)
         else:
             self._done = self._done + 1 if self._store.work.due(KIND, now) else 0
+
+    def _erased(self, episodes: Sequence[str]) -> bool:
+        """Whether one of these was erased while a model read it."""
+        return not all(each.text for each in self._store.episodes.many(episodes).values())
 
     def _apply(self, tx: Connection, decision: Decision) -> tuple[str, str, str]:
         try:

@@ -18,16 +18,17 @@ RECALLED = "[a note mnemo recalled]"
 _SHORTEST_QUOTE = 20  # characters of a recalled note that stand for it and not for common words
 _SHOWN_OF = {Role.PERSON: 24_000, Role.ASSISTANT: 24_000}  # characters; the middle of a longer one goes
 _SHOWN_OF_OTHERS = 3_000
+_READ_THROUGH = 4  # times as much is looked through for secrets, which were taken out when it was stored
 _BLOCKS = re.compile(
     rf"{BLOCKS}"
     r"|<(?P<tag>system-reminder|task-notification|environment_context|user_instructions|INSTRUCTIONS"
-    r"|hook_prompt|command-name|command-message|command-args|local-command-\w+)\b[^>]*>.*?"
+    r"|hook_prompt|command-name|command-message|command-args|local-command-\w+)\b[^>]{0,300}>.*?"
     r"(?:</(?P=tag)>|\Z)",
     re.DOTALL,
 )
 # An instruction file as clients hand it over: its heading, then its text to the end.
 _INSTRUCTIONS = re.compile(
-    r"(?:\A\s*|\n)[<#*\s]*(?:the\s+)?(?:contents?\s+of\s+[^\n>]{0,200}?|(?=[\w.]+\s+instructions\s+for\s))"
+    r"(?:\A\s*|\n)[<#*\s]{0,20}(?:the\s+)?(?:contents?\s+of\s+[^\n>]{0,200}?|(?=[\w.]+\s+instructions\s+for\s))"
     r"(?:CLAUDE|AGENTS|GEMINI)(?:\.\w+)?\.md\b[^\n]*(?:\n.*|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -75,8 +76,9 @@ def shown_text(episode: Episode, recalled: Sequence[str] = ()) -> str:
         for note in recalled:
             if len(note) >= _SHORTEST_QUOTE:
                 text = text.replace(note, RECALLED)
-    text, _ = redact(text.strip())
-    return cut(text, _SHOWN_OF.get(episode.role, _SHOWN_OF_OTHERS))
+    most = _SHOWN_OF.get(episode.role, _SHOWN_OF_OTHERS)
+    text, _ = redact(cut(text.strip(), _READ_THROUGH * most))
+    return cut(text, most)
 
 
 def cut(text: str, most: int) -> str:

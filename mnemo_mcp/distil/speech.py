@@ -93,7 +93,7 @@ _TELLS_OF_PROPOSING = _any(r"\b(?:propos\w+|suggest\w+|recommend\w+|considered|o
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text, lines apart."""
-    return (part.strip() for part in _SENTENCES.split(text) if part.strip())
+    return (" ".join(part.split()) for part in _SENTENCES.split(text) if part.strip())
 
 
 def clauses(sentence: str) -> list[str]:
