@@ -13,12 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from conversation import answers, memory
+from judging import ScriptedJudge
+from openai_server import ModelServer, Reply, Request, decided, fails, says
 from tiny_onnx import tiny_model
 
 from mnemo_mcp.ledger.schema import SCHEMA_VERSION
 from mnemo_mcp.memory import EntityRef
 from mnemo_mcp.service import Service
-from mnemo_mcp.settings import Encoders, Settings
+from mnemo_mcp.settings import Encoders, Endpoint, Models, Settings
 from mnemo_mcp.times import Clock
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -42,6 +45,7 @@ KNOWN = {
 """How each memory stands at `END`; one more was erased."""
 PROMPT = "Where do we keep the runbook of the gateway?"
 REPLY = "The runbook of the gateway lies beside its charts."
+LATER = "The certificates of the gateway are renewed by cron on Mondays."
 
 
 def fill(service: Service) -> None:
@@ -66,6 +70,25 @@ def fill(service: Service) -> None:
     hook(service, "session-open", "SessionStart", source="startup")
     hook(service, "pre-message", "UserPromptSubmit", prompt=PROMPT)
     hook(service, "turn-end", "Stop", last_assistant_message=REPLY)
+    hook(service, "pre-message", "UserPromptSubmit", prompt="/mnemo:private", session_id="s-3")
+    hook(service, "session-end", "SessionEnd")
+    for _ in range(50):
+        service.tasks.work_off()
+
+
+class Model:
+    """Reads out of each thread what no line of it supports; no two memories are one, and none is used."""
+
+    def __init__(self) -> None:
+        self._judge = ScriptedJudge(lambda claim, known: "different")
+
+    def __call__(self, request: Request) -> Reply:
+        if request.path != "/decisions":
+            return says(answers(memory("The backups are kept for 90 days in Oslo.")))
+        names = [each["name"] for each in request.body["questions"]]
+        if any(name.startswith("relation") for name in names):
+            return self._judge(request)
+        return decided(request, dict.fromkeys(names, 0.02))
 
 
 def hook(service: Service, moment: str, event: str, **fields: Any) -> str:
@@ -100,11 +123,21 @@ def main() -> None:
     file = DATA / f"schema-{SCHEMA_VERSION}.db"
     file.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(Path(folder) / "data", zone="UTC", encoders=encoders(tiny_model(Path(folder))))
-        with Service.open(clock=ticking(BEGIN), settings=settings) as service:
-            fill(service)
-            level(service)
-            service.records.backup(file)
+        routes = ("/chat/completions", "/decisions")
+        with ModelServer(Model(), routes) as server:
+            settings = Settings(
+                Path(folder) / "data",
+                zone="UTC",
+                encoders=encoders(tiny_model(Path(folder))),
+                models=Models({"lm": Endpoint(**server.settings())}, "lm", "lm", decisions_api="openai"),
+            )
+            with Service.open(clock=ticking(BEGIN), settings=settings) as service:
+                fill(service)
+                server.answer = lambda request: fails(503, "Busy.")  # the last thread waits
+                hook(service, "turn-end", "Stop", last_assistant_message=LATER, session_id="s-2")
+                service.tasks.work_off()
+                level(service)
+                service.records.backup(file)
     print(file, file.stat().st_size)
 
 
