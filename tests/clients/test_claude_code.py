@@ -14,6 +14,7 @@ from pathlib import Path
 import npm
 import pytest
 from fake_anthropic import Answer, Call, FakeAnthropic, Json, text_of
+from judged import until_judged
 from product import ROOT, Product, injected, until
 
 from mnemo_mcp.daemon.tools import INSTRUCTIONS, TOOLS
@@ -255,3 +256,22 @@ def test_private_session_is_not_remembered(claude: ClaudeCode) -> None:
 
 def test_skill_is_offered(claude: ClaudeCode) -> None:
     assert "mnemo:memory" in claude.turn("Good evening.").asked()
+
+
+def test_a_citation_is_a_use_and_six_misses_mute_until_it_is_kept(claude: ClaudeCode) -> None:
+    product, mine = claude.product, {"project": str(claude.project)}
+    used = product.remember("The freight elevator is inspected every March", **mine)["id"]
+    turn = claude.turn("When is the freight elevator inspected?", f"Every March, says {used}.")
+    assert used in turn.notes("UserPromptSubmit")[0]
+    until_judged(product, turn.session, used, "used")
+
+    vain = product.remember("The kitchen window of the annex faces the harbour", **mine)["id"]
+    question = "Which way does the kitchen window of the annex face?"
+    for _ in range(6):
+        turn = claude.turn(question, "I am reading the tests first.")
+        assert vain in turn.notes("UserPromptSubmit")[0]
+        until_judged(product, turn.session, vain, "unused")
+    assert claude.turn(question, "I am reading on.").notes("UserPromptSubmit") == [""]
+    assert vain in [each["id"] for each in product.recall(question)]
+    product.json("keep", vain)
+    assert vain in claude.turn(question, "To the harbour.").notes("UserPromptSubmit")[0]

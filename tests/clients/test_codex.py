@@ -14,6 +14,7 @@ from typing import Any
 import npm
 import pytest
 from fake_responses import Answer, Call, FakeResponses, Json
+from judged import until_judged
 from product import ROOT, Product, until
 
 from mnemo_mcp.clients.catalog import Places
@@ -232,6 +233,27 @@ def test_after_compaction_a_memory_is_told_again(codex: Codex) -> None:
     assert not any("45 minutes" in note for note in compacted.notes())
     after = codex.turn(question, "45 minutes.", resume=True)
     assert sum("45 minutes" in note for note in after.notes(0)) == 1
+
+
+def test_a_citation_is_a_use_and_six_misses_mute_until_it_is_kept(codex: Codex) -> None:
+    product, mine = codex.product, {"project": str(codex.project)}
+    told = "The freight elevator is inspected every March"
+    used = product.remember(told, **mine)["id"]
+    turn = codex.turn("When is the freight elevator inspected?", f"Every March, says {used}.")
+    assert any(told in note for note in turn.notes(0))
+    until_judged(product, codex.session(), used, "used")
+
+    fact = "The kitchen window of the annex faces the harbour"
+    vain = product.remember(fact, **mine)["id"]
+    question = "Which way does the kitchen window of the annex face?"
+    for _ in range(6):
+        turn = codex.turn(question, "I am reading the tests first.")
+        assert any(fact in note for note in turn.notes(0))
+        until_judged(product, codex.session(), vain, "unused")
+    assert not any(fact in note for note in codex.turn(question, "I am reading on.").notes(0))
+    assert vain in [each["id"] for each in product.recall(question)]
+    product.json("keep", vain)
+    assert any(fact in note for note in codex.turn(question, "To the harbour.").notes(0))
 
 
 def test_plugin_carries_hooks_and_server(codex: Codex) -> None:
