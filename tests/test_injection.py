@@ -58,7 +58,7 @@ PROMPTS = [row for row in rows("injection.jsonl") if "prompt" in row]
 
 
 def test_what_is_needed_is_shown_and_little_else(payments: tuple[Service, dict[str, str]]) -> None:
-    """The bars lie a little below what `bench/floor.py` measures: 0.79 and 0.64, silent at 0.93."""
+    """The bars lie a little below what `bench/floor.py` measures: 0.84 and 0.63, silent at 0.97."""
     service, names = payments
     told = {
         row["prompt"]: {names[each] for each in ids_in(said(service, "pre-message", session=row["prompt"],
@@ -66,16 +66,35 @@ def test_what_is_needed_is_shown_and_little_else(payments: tuple[Service, dict[s
         for row in PROMPTS
     }  # fmt: skip
     hit = sum(len(told[row["prompt"]] & set(row["gold"])) for row in PROMPTS)
-    assert hit >= 0.76 * sum(map(len, told.values()))
+    assert hit >= 0.80 * sum(map(len, told.values()))
     assert hit >= 0.60 * sum(len(row["gold"]) for row in PROMPTS)
     for language, least in (("en", 0.64), ("es", 0.50)):
         needed = [row for row in PROMPTS if row["lang"] == language and row["gold"]]
         found = sum(len(told[row["prompt"]] & set(row["gold"])) for row in needed)
         assert found >= least * sum(len(row["gold"]) for row in needed)
     idle = [row for row in PROMPTS if not row["gold"]]
-    assert sum(not told[row["prompt"]] for row in idle) >= 0.90 * len(idle)
+    assert sum(not told[row["prompt"]] for row in idle) >= 0.94 * len(idle)
     assert not any(told[row["prompt"]] for row in PROMPTS if row["sort"] == "reply")
     assert all(told[row["prompt"]] >= set(row["gold"]) for row in PROMPTS if row["sort"] == "short")
+
+
+def test_the_same_floors_serve_another_project(payments: tuple[Service, dict[str, str]]) -> None:
+    """Prompts and memories that nothing was set by: 1.00 and 0.87, silent at 1.00, at 65 tokens each."""
+    service, _ = payments
+    aside = rows("injection_aside.jsonl")
+    names = {tell(service, row, profile="aside"): row["memory"] for row in aside if "memory" in row}
+    prompts = [row for row in aside if "prompt" in row]
+    blocks = [
+        said(service, "pre-message", session=row["prompt"], prompt=row["text"], profile="aside")
+        for row in prompts
+    ]
+    told = [{names[each] for each in ids_in(text)} for text in blocks]
+    hit = sum(len(shown & set(row["gold"])) for shown, row in zip(told, prompts, strict=True))
+    assert hit >= 0.90 * sum(map(len, told))
+    assert hit >= 0.80 * sum(len(row["gold"]) for row in prompts)
+    idle = [shown for shown, row in zip(told, prompts, strict=True) if not row["gold"]]
+    assert sum(not shown for shown in idle) >= 0.95 * len(idle)
+    assert sum(map(count, blocks)) <= 75 * hit
 
 
 IRRELEVANT = (
