@@ -32,7 +32,7 @@ _MACHINE_TAGS = (
 _MACHINE_MARK = re.compile(
     r"\[SYSTEM(?: [^\]\n]*)?\]|\[SYSTEM NOTIFICATION|\[Request interrupted by user[^\]]*\]\Z"
 )
-_WRAPPER = re.compile(rf"<({'|'.join(_MACHINE_TAGS)})(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
+_WRAPPER = re.compile(rf"<({'|'.join(_MACHINE_TAGS)})(?:\s[^>]*)?>.*?</\1>\s*", re.DOTALL)
 _YEARS = 1e9  # seconds; longer than any session has been waited for
 _SLASH_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
 
@@ -91,9 +91,20 @@ def clean(text: str) -> str:
 def is_notice(prompt: str) -> bool:
     """Whether a machine wrote it: a prompt that is wholly made of the clients' own wrappers."""
     text = prompt.strip()
-    if _MACHINE_MARK.match(text) or (text and not _WRAPPER.sub("", text).strip()):
+    if _MACHINE_MARK.match(text) or (text and _wrapped(text)):
         return True
     return any(re.match(rf"<{tag}[\s>]", text) and text.endswith(f"</{tag}>") for tag in _MACHINE_TAGS)
+
+
+def _wrapped(text: str) -> bool:
+    """Whether nothing stands outside the wrappers; one after the other, as a prompt may be megabytes long."""
+    at = 0
+    while at < len(text):
+        found = _WRAPPER.match(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 def is_command(prompt: str) -> bool:
