@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from contextlib import suppress
 
 from mnemo_mcp.daemon.resident import Resident
@@ -13,6 +14,7 @@ from mnemo_mcp.errors import MnemoError
 _log = logging.getLogger("mnemo")
 
 _BUSY_PAUSE, _IDLE_PAUSE, _FAULT_PAUSE = 0.02, 1.0, 10.0  # seconds between rounds
+_REST, _MOST_REST = 20.0, 3.0  # times the processor's time a round took, and seconds: answers go first
 
 
 class Labour:
@@ -36,10 +38,13 @@ class Labour:
             self._ending.set()
 
     def _rounds(self, ended: asyncio.Future[None]) -> None:
-        busy = False
+        pause = _IDLE_PAUSE
         try:
-            while not self._ending.wait(_BUSY_PAUSE if busy else _IDLE_PAUSE):
+            while not self._ending.wait(pause):
+                began = time.thread_time()  # which waiting for a model does not add to
                 busy = self._round()
+                rest = min(_MOST_REST, _REST * (time.thread_time() - began))
+                pause = max(_BUSY_PAUSE, rest) if busy else _IDLE_PAUSE
         finally:
             with suppress(RuntimeError):  # the loop has ended meanwhile
                 ended.get_loop().call_soon_threadsafe(_end, ended)
