@@ -19,6 +19,7 @@ from openai_server import Answer, ModelServer, Reply, Request, fails, in_turn, s
 from product import Product, until
 from transcripts import Transcript
 
+from mnemo_mcp.daemon.verbs import VERBS, Caller
 from mnemo_mcp.memory import Kind, Role, Status, instant
 
 GATEWAY = "Gateway timeout is now 600 s because the LB cut streams at 120 s."
@@ -851,6 +852,22 @@ def test_a_hostile_text_stays_inside_its_frame(talk: Talk) -> None:
     _tool_result(chat, text)
     chat.read()
     assert chat.whats == []
+
+
+# What came of it
+
+
+def test_what_came_of_each_claim_can_be_listed(talk: Talk) -> None:
+    chat = talk(answers(CLAIM, memory("John Doe owns it.")))
+    chat.say((USER, GATEWAY))
+    chat.read()
+    claims = VERBS["distilled"](chat.service, {"session": "s-1"}, Caller())["claims"]
+    assert [(each["outcome"], bool(each["memory"])) for each in claims] == [
+        ("left out", False),
+        ("added", True),
+    ]
+    assert "John" in claims[0]["reason"] and claims[0]["episodes"] == chat.memories[0].episodes
+    assert VERBS["distilled"](chat.service, {"session": "s-2"}, Caller())["claims"] == []
 
 
 # Privacy

@@ -1,4 +1,4 @@
-"""Taking past transcripts in: first told what that would bring, then session by session."""
+"""Commands about threads: what came of those that were read, and taking past transcripts in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ _COUNTS = ("turns", "episodes", "known", "left_out", "requests", "tokens_in", "t
 
 
 def add(commands: Commands) -> None:
-    """Enter this command in the parser."""
+    """Enter these commands in the parser."""
+    distilled = command(
+        commands, "distilled", _distilled, "what came of each claim taken from a thread, and why"
+    )
+    distilled.add_argument("--session", metavar="ID")
+    distilled.add_argument("--limit", type=int)
     backfill = command(commands, "backfill", _backfill, "take in past transcripts of Claude Code and Codex")
     backfill.add_argument("--client", choices=("claude", "codex"))
     backfill.add_argument(
@@ -21,6 +26,19 @@ def add(commands: Commands) -> None:
     )
     backfill.add_argument("--since", metavar="TIME", help="turns since then")
     backfill.add_argument("--project", metavar="P", help="turns in this project")
+
+
+def _distilled(options: argparse.Namespace) -> None:
+    show(options, ask("distilled", chosen(options, "session", "limit")), _told_claims)
+
+
+def _told_claims(result: Result) -> str:
+    told = [
+        f"{each['at'][:16]} {each['outcome']} {each['memory'] or '-'} [{each['kind']}] {each['what']}\n"
+        f"    {each['reason']}"
+        for each in result["claims"]
+    ]
+    return "\n".join(told) or "Nothing was taken from any thread yet."
 
 
 def _backfill(options: argparse.Namespace) -> None:

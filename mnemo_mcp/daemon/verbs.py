@@ -213,6 +213,12 @@ def probe(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     return {"endpoints": service.tasks.probe()}
 
 
+def distilled(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
+    profile, session = service.profile_of(caller.profile), read.text(given, "session") or None
+    found = service.store.threads.extractions(profile, session, read.number(given, "limit") or 50)
+    return {"claims": [asdict(each) for each in found]}
+
+
 def past_sessions(service: Service, given: Arguments, caller: Caller) -> dict[str, Any]:
     found = _backfill(service).sessions(read.text(given, "client"))
     return {
@@ -262,6 +268,7 @@ VERBS: Mapping[str, Verb] = {
     "status": status,
     "check": check,
     "probe": probe,
+    "distilled": distilled,
     "past_sessions": past_sessions,
     "take_session": take_session,
 }
