@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desk import StillClock, opened, tell_all, whats
+from desk import OFF, StillClock, opened, said, tell_all, whats
 
 from mnemo_mcp.errors import StoreError
 from mnemo_mcp.memory import Status
@@ -20,6 +20,7 @@ from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.recall.cache import Answers, Asking, QuestionVectors
 from mnemo_mcp.recall.recall import Recaller
 from mnemo_mcp.service import Service
+from mnemo_mcp.settings import Settings
 
 PORT = "On which port does the gateway listen?"
 NOW, LATER = "2026-06-01T12:00:00.000Z", "2026-06-01T13:00:00.000Z"
@@ -94,6 +95,19 @@ def test_another_profile_scope_or_date_is_another_answer(service: Service, built
     assert whats(service.recall(PORT, profile="other")) == ["The gateway listens on port 7443"]
     assert not service.recall(PORT, kinds=["decision"]).memories
     assert len(built) == 4
+
+
+def test_episodes_that_reach_the_search_tables_end_every_answer(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "data", zone="UTC", encoders=OFF)
+    with Service(settings, StillClock(), background=True) as service:
+        service.remember("The gateway listens on port 8443")
+        said(service, "turn-end", last_assistant_message="The runbook of the gateway lies beside its charts.")
+        question = "Where does the runbook of the gateway lie?"
+        first = service.recall(question)
+        assert first.memories and not first.episodes
+        while service.upkeep.relay():
+            pass
+        assert service.recall(question).episodes
 
 
 def test_an_answer_ends_with_what_it_tells(service: Service, built: list[str]) -> None:
