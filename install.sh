@@ -50,7 +50,7 @@ run_tests() {
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     step "Tests"
-    exec .venv/bin/python -m pytest "$@"
+    exec .venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile "$@"
 }
 
 register() {
