@@ -115,6 +115,11 @@ class Service:
         service.encoders.load()
         return service
 
+    def load(self) -> None:
+        """Load the encoders, and what the first question needs of them."""
+        self.encoders.load()
+        self._recaller.warm()
+
     # The five verbs
 
     def recall(

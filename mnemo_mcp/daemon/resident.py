@@ -68,6 +68,6 @@ class Resident:
                 self._told = str(error)
                 _log.error("the store cannot be opened: %s", error)
             raise
-        self.loader = threading.Thread(target=service.encoders.load, name="encoders", daemon=True)
+        self.loader = threading.Thread(target=service.load, name="encoders", daemon=True)
         self.loader.start()
         return service

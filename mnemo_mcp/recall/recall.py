@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -110,6 +111,12 @@ class Recaller:
         self._vectors = QuestionVectors()
         self._everyday = Everyday()
         self._answers = Answers(settings.recall.same_question)
+
+    def warm(self) -> None:
+        """Make ready what the first question needs; what cannot be made now is tried again then."""
+        for encoder in self._encoders.ready_encoders():
+            with suppress(ModelError):
+                self._everyday.vectors(encoder)
 
     def answer(self, ask: Ask) -> Answer:
         """Memories that are relevant and stand in scope, current ones first; else passages of episodes.
