@@ -124,6 +124,7 @@ def _measure(folder: Path, episodes: int, questions: int) -> dict[str, Any]:
         memory.append(_resident_mb(pid))
         common.progress(f"{waiting} threads to go")
     seconds = time.monotonic() - began
+    idle += _asked(questions)  # before and after, as others use the machine too
     return {
         "threads": threads,
         "seconds": round(seconds, 1),

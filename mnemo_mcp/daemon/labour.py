@@ -14,7 +14,7 @@ from mnemo_mcp.errors import MnemoError
 _log = logging.getLogger("mnemo")
 
 _BUSY_PAUSE, _IDLE_PAUSE, _FAULT_PAUSE = 0.02, 1.0, 10.0  # seconds between rounds
-_REST, _MOST_REST = 20.0, 3.0  # times the processor's time a round took, and seconds: answers go first
+_REST, _MOST_REST = 40.0, 4.0  # times the processor's time a round took, and seconds: answers go first
 
 
 class Labour:
