@@ -612,7 +612,7 @@ def test_what_was_injected_does_not_come_back(talk: Talk) -> None:
         chat.read()
     assert chat.server is not None
     for request in chat.server.asked():
-        assert "mnemo-notes" not in request.text and "billing" not in request.text
+        assert "<mnemo" not in request.text and "billing" not in request.text
         assert "staging is called Halcyon" in request.text
     assert [each for each in chat.whats if "Postgres" in each] == [first]
     assert len([each for each in chat.whats if "Halcyon" in each]) == 1
