@@ -26,6 +26,13 @@ def product(tmp_path: Path) -> Iterator[Product]:
 
 
 @pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Product]:
+    """The same without encoders, for what vectors do not matter to."""
+    with Product(tmp_path, MNEMO_ENCODERS="off") as product:
+        yield product
+
+
+@pytest.fixture
 def anyio_backend() -> str:
     """The event loop of asynchronous tests."""
     return "asyncio"

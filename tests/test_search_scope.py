@@ -226,11 +226,7 @@ def test_what_is_erased_is_in_no_file_after_maintenance(world: World) -> None:
     world.level()
     world.projection.maintain(SHORT)
     assert all(secret.encode() in content(world.folder) for secret in secrets)
-    assert {hit.id for hit in world.find(secrets[0], meaning=False)} == {
-        asked.id,
-        episode.id,
-        follower.id,
-    }
+    assert {hit.id for hit in world.find(secrets[0], meaning=False)} == {asked.id, episode.id, follower.id}
 
     world.note(memory, Operation.ERASE)
     world.note(episode.id, Operation.ERASE)
