@@ -78,7 +78,7 @@ class Service:
         self.index = Index(self.store, settings.index, clock=clock)
         self.upkeep = Upkeep(settings, self.store, self.index, self.encoders, background=background)
         self._reranking = Reranking(configured(settings))
-        search = (self.upkeep.passages, self._reranking, self.upkeep.waiting)
+        search = (self.upkeep.passages, self._reranking, self.upkeep.findable)
         self._recaller = Recaller(self.store, self.index, self.encoders, settings, *search)
         self.records = Records(self.store)
         self.models = LanguageModels(settings.models, self.store, clock, self.zone)

@@ -60,6 +60,7 @@ class Upkeep:
         self._opening = threading.RLock()
         self._carrying = threading.Lock()  # taken before `_opening`; a search waits for neither
         self._problem = self._told = ""
+        self._rows = 0  # carried to the search tables so far
 
     def before_answer(self) -> None:
         """Embed what was just said; in process, everything that has no vector yet."""
@@ -113,6 +114,7 @@ class Upkeep:
             except StoreDamaged as error:
                 self._rebuild(self._projection, error)
                 return 0
+            self._rows += carried
             problem = self._relay.problem if self._relay else ""
             if problem and problem != self._told:
                 _log.warning("the search tables fall behind: %s", problem)  # once a cause, not once a round
@@ -207,6 +209,10 @@ class Upkeep:
     def waiting(self) -> dict[str, int]:
         """How much is still to be done."""
         return {"embed": self._lacking(self._encoders.ready_encoders()), "relay": self._lag()}
+
+    def findable(self) -> tuple[int, int]:
+        """Changes whenever more can be found, also where nothing was written for it."""
+        return self._lacking(self._encoders.ready_encoders()), self._rows
 
     def _lacking(self, encoders: Sequence[Encoder]) -> int:
         """How many vectors of `encoders` there are still to be made."""

@@ -97,16 +97,16 @@ class Recaller:
         settings: Settings,
         episodes: EpisodeSearch,
         reranking: Reranking | None = None,
-        waiting: Callable[[], Mapping[str, int]] = dict,
+        findable: Callable[[], Hashable] = lambda: None,
     ) -> None:
-        """`waiting` counts what is stored and cannot be found yet."""
+        """What `findable` gives changes whenever more can be found."""
         self._store = store
         self._index = index
         self._encoders = encoders
         self._constants = settings.recall
         self._episodes = episodes
         self._reranking = reranking or Reranking(None)
-        self._waiting = waiting
+        self._findable = findable
         self._versions = Versions(store.truth.history)
         self._vectors = QuestionVectors()
         self._everyday = Everyday()
@@ -132,7 +132,7 @@ class Recaller:
     def _scope(self, ask: Ask) -> Hashable:
         """All that decides an answer but the words of the question: the ask, the store, the encoders."""
         encoders = tuple(encoder.id for encoder in self._encoders.ready_encoders())
-        ready = self._encoders.ready, self._reranking.ready, tuple(self._waiting().values())
+        ready = self._encoders.ready, self._reranking.ready, self._findable()
         return replace(ask, text="", now=""), self._store.database.commits, encoders, ready
 
     def _answer(self, ask: Ask, asking: Asking | None) -> Answer:
