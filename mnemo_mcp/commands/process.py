@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from mnemo_mcp import __version__
 from mnemo_mcp.clients import codex
 from mnemo_mcp.clients.catalog import Places
 from mnemo_mcp.commands.door import Commands, Failed, NoDaemon, Result, ask, command, show
+from mnemo_mcp.daemon.unserved import unserved
 from mnemo_mcp.thin import link
 
 _FAREWELL_SECONDS = 15.0
@@ -41,25 +42,12 @@ def _status(options: argparse.Namespace) -> int:
     return 0 if status["pid"] else 1
 
 
-def _state() -> dict[str, Any]:
+def _state() -> Mapping[str, Any]:
     """The daemon's status; where there is none, in the same shape what keeps it from serving."""
     try:
         return ask("status", {})
     except NoDaemon as failure:
-        return {
-            "version": __version__,
-            "pid": None,
-            "home": _home(),
-            "memories": None,
-            "episodes": None,
-            "encoders": [],
-            "moving": "",
-            "distilling": "",
-            "queue": {},
-            "tasks": {},
-            "models": {},
-            "problems": [str(failure)],
-        }
+        return unserved(str(failure), _home())
 
 
 def _home() -> str:

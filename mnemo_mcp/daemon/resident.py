@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from mnemo_mcp import __version__
+from mnemo_mcp.daemon.unserved import unserved
 from mnemo_mcp.errors import MnemoError
 from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Settings
@@ -36,24 +36,13 @@ class Resident:
 
     def status(self) -> Mapping[str, Any]:
         """The service's status, or what keeps it from working; never raises."""
-        about = {"pid": os.getpid(), "home": str(self._settings.home), "version": __version__}
+        pid, home = os.getpid(), str(self._settings.home)
         try:
-            status = {**self.service().status(), **about}
+            status = {**self.service().status(), "pid": pid, "home": home}
             trouble = [f"Background work: {self.trouble}"] if self.trouble else []
             return {**status, "problems": [*status["problems"], *trouble]}
         except MnemoError as error:
-            return {
-                **about,
-                "memories": None,
-                "episodes": None,
-                "encoders": [],
-                "moving": "",
-                "distilling": "",
-                "queue": {},
-                "tasks": {},
-                "models": {},
-                "problems": [str(error)],
-            }
+            return unserved(str(error), home, pid)
 
     def close(self) -> None:
         with self._lock:

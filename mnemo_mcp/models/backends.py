@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mnemo_mcp.errors import NotUnderstood
@@ -38,20 +38,34 @@ class Backend(Protocol):
         ...
 
 
-class OpenAIDecisions:
-    """`POST /decisions`, as the openai package has it in `client.decisions`."""
-
-    kind, calibrated = "openai", True
+class _Asking:
+    """Asks a route made for decisions; with `trial` only to learn whether there is one."""
 
     def __init__(self, caller: Caller, trial: bool = False) -> None:
         self._caller = caller
         self._trial = trial
 
+    def _ask(
+        self,
+        route: str,
+        body: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], dict[str, Answer]],
+        purpose: str,
+        sources: Sequence[str],
+    ) -> dict[str, Answer]:
+        named = {"model": self._caller.client.settings.model, **body}
+        return self._caller.ask(route, named, read, purpose=purpose, sources=sources, trial=self._trial)
+
+
+class OpenAIDecisions(_Asking):
+    """`POST /decisions`, as the openai package has it in `client.decisions`."""
+
+    kind, calibrated = "openai", True
+
     def decide(
         self, context: str, questions: Sequence[Question], purpose: str, sources: Sequence[str]
     ) -> dict[str, Answer]:
         body = {
-            "model": self._caller.client.settings.model,
             "input": context,
             "questions": [self._asked(each) for each in questions],
         }
@@ -62,7 +76,7 @@ class OpenAIDecisions:
                 raise _odd()
             return {each.name: self._read(each, told) for each, told in zip(questions, found, strict=True)}
 
-        return self._caller.ask("/decisions", body, read, purpose=purpose, sources=sources, trial=self._trial)
+        return self._ask("/decisions", body, read, purpose, sources)
 
     def _asked(self, question: Question) -> dict[str, Any]:
         asked = {"name": question.name, "instructions": question.instructions}
@@ -85,20 +99,15 @@ class OpenAIDecisions:
         return from_shares(question, {str(each.get("value")): each.get("probability") for each in pairs})
 
 
-class SystemOne:
+class SystemOne(_Asking):
     """`POST /systemone`, as Ollama, llama.cpp and vLLM have it."""
 
     kind, calibrated = "systemone", True
-
-    def __init__(self, caller: Caller, trial: bool = False) -> None:
-        self._caller = caller
-        self._trial = trial
 
     def decide(
         self, context: str, questions: Sequence[Question], purpose: str, sources: Sequence[str]
     ) -> dict[str, Answer]:
         body = {
-            "model": self._caller.client.settings.model,
             "state": context,
             "questions": {each.name: self._asked(each) for each in questions},
         }
@@ -109,7 +118,7 @@ class SystemOne:
                 raise _odd()
             return {each.name: self._read(each, found.get(each.name)) for each in questions}
 
-        return self._caller.ask("/systemone", body, read, purpose=purpose, sources=sources, trial=self._trial)
+        return self._ask("/systemone", body, read, purpose, sources)
 
     def _asked(self, question: Question) -> dict[str, Any]:
         if not isinstance(question, Choice):
