@@ -93,8 +93,10 @@ class Service:
         about = (self.store, self.index, self.encoders, self.judge, self.models.chat)
         self.distiller = Distiller(*about, settings.distilling, clock, self.privacy)
         self.distiller.serve(self.tasks.serve)
-        count = TokenCounter(settings.budgets.token_scale).count
-        injector = Injector(self.store, self.index, self._recaller, settings.budgets, count, clock)
+        self._counter = TokenCounter(settings.budgets.token_scale)
+        injector = Injector(
+            self.store, self.index, self._recaller, settings.budgets, self._counter.count, clock
+        )
         self._moments = Moments(
             settings, self.store, self.upkeep, injector, self.privacy, clock, self.zone, self._turn_ended
         )
@@ -117,6 +119,7 @@ class Service:
 
     def load(self) -> None:
         """Load the encoders, and what the first question needs of them."""
+        self._counter.count("Counting is ready before the first block is rendered.")
         self.encoders.load()
         self._recaller.warm()
 

@@ -143,6 +143,7 @@ class LocalDoor:
 
     def _hook(self, client: str, moment: str, request: Request) -> Reply:
         received = _received(request.headers.get("mnemo-received", ""))
+        self._resident.hooked_at = time.monotonic()
         said = self._resident.service().hook(
             client, moment, request.body, received, _profile(request.headers)
         )

@@ -26,6 +26,7 @@ class Resident:
         self._lock = threading.Lock()
         self.loader: threading.Thread | None = None
         self.trouble = ""  # what background work last failed at
+        self.hooked_at = float("-inf")  # when a hook last called, by the monotonic clock
 
     def service(self) -> Service:
         """The open service. Raises what keeps the store from being opened."""

@@ -14,6 +14,7 @@ from mnemo_mcp.settings import Settings
 _log = logging.getLogger("mnemo")
 
 _BUSY_PAUSE, _IDLE_PAUSE = 0.02, 0.5  # seconds between rounds
+_QUIET, _LATEST = 0.7, 5.0  # seconds: without a hook, and after the start, until the search tables are opened
 
 
 class Worker:
@@ -27,7 +28,8 @@ class Worker:
         self._grounded = grounded
         self._pause = settings.daemon.maintenance_seconds
         self._lost = lost
-        self._maintained = time.monotonic()
+        self._began = self._maintained = time.monotonic()
+        self._carrying = False
         self._told = ""
 
     async def run(self) -> None:
@@ -57,9 +59,17 @@ class Worker:
             return busy
         embedded = service.upkeep.embed(16)
         service.index.tidy()
-        carried = service.upkeep.relay()
+        carried = service.upkeep.relay() if self._may_carry() else 0
         if carried or time.monotonic() - self._maintained > self._pause:
             service.tasks.maintain()
             service.upkeep.maintain()  # also long after the last change: old versions go when they are old
             self._maintained = time.monotonic()
         return busy or bool(embedded or carried)
+
+    def _may_carry(self) -> bool:
+        """Importing LanceDB takes seconds of a core, so the first time it waits until no hook is asking."""
+        if not self._carrying:
+            now = time.monotonic()
+            quiet = now - self._resident.hooked_at > _QUIET
+            self._carrying = (quiet and now - self._began > _QUIET) or now - self._began > _LATEST
+        return self._carrying
