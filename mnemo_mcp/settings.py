@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import platformdirs
-
 from mnemo_mcp.errors import SettingsError
 
 
@@ -284,6 +282,8 @@ def data_folder(path: str | Path | None = None, environ: Mapping[str, str] = os.
     `~` is expanded. Raises `SettingsError` for a relative path, because it would mean another folder
     for every working folder it is used from.
     """
+    import platformdirs  # commands start from this module, also where the installation is not whole
+
     chosen = str(path) if path is not None else environ.get("MNEMO_HOME", "")
     folder = expanded(chosen or platformdirs.user_data_dir("mnemo", appauthor=False))
     if not folder.is_absolute():

@@ -7,8 +7,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import tomli_w
-
 from mnemo_mcp.clients.doubt import Doubt
 
 _WHERE = re.compile(r" \(at line (\d+).*\)$| \(at end of document\)$")
@@ -32,6 +30,8 @@ def parse(text: str) -> dict[str, Any]:
 
 def add_block(text: str, name: str, content: Mapping[str, Any]) -> str:
     """`text` with a block at its end. It is told by the comments around it."""
+    import tomli_w  # a command that writes none also runs where the installation is not whole
+
     newline = _newline(text)
     lines = [_begin(name), *tomli_w.dumps(content).rstrip("\n").split("\n"), _end(name)]
     block = newline.join(lines)
