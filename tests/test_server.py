@@ -265,7 +265,7 @@ link.connect(link.data_folder(), time.monotonic() + 60).close()
 
 @linux
 def test_racing_clients_share_one_daemon(fresh: Product) -> None:
-    rounds = 8
+    rounds = 5
     command = [sys.executable, "-I", "-S", "-c", RACER, str(ROOT / "mnemo_mcp")]
     for number in range(rounds):
         racers = [subprocess.Popen(command, env=fresh.environ) for _ in range(2)]
