@@ -29,7 +29,7 @@ from mnemo_mcp.settings import Settings
 from mnemo_mcp.times import Clock
 
 _HEAD_TOKENS = 24  # number, role, day and time before each line
-_ANSWER_TOKENS = 200  # of a request, as measured on the threads of bench/distil_load.py
+_ANSWER_TOKENS = 200  # of a request: three memories or so; a guess, and the dry run calls it an estimate
 _STORED_TURNS = 20  # in one transaction
 
 
