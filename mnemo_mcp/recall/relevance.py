@@ -135,4 +135,4 @@ def _holds_another(candidates: Candidates, row: int) -> bool:
     if not shapes:
         return False
     held = candidates.index.words_of(row)
-    return any(_DIGITS.sub("0", word) in shapes for word in held if names_one_thing(word))
+    return any(_DIGITS.sub("0", word) in shapes and names_one_thing(word) for word in held)
