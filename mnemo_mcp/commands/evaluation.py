@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mnemo_mcp.commands import evaluation_usage
+from mnemo_mcp.commands import evaluation_extraction, evaluation_usage
 from mnemo_mcp.commands.door import Commands, Failed, Result, command, show
 
 Row = dict[str, Any]
@@ -40,6 +40,7 @@ def add(commands: Commands) -> None:
     relations.add_argument("--data", required=True, metavar="FILE", help="lines of JSON")
     relations.add_argument("--svg", metavar="FILE", help="write a picture of how sure it was and how right")
     evaluation_usage.add(evaluations)
+    evaluation_extraction.add(evaluations, rows)
 
 
 def rows(file: str, check: Callable[[Row], str]) -> Iterator[Row]:
