@@ -226,7 +226,9 @@ class Upkeep:
     def _lag(self) -> int:
         """Rows and episodes the search tables do not reflect yet; all of them until the tables are opened."""
         if self._relay is not None:
-            return self._relay.lag()
+            if behind := self._relay.lag():
+                self._level = None  # tables that were level and are no more have been damaged: look at them
+            return behind
         return self._store.truth.newest() + self._store.episodes.newest()
 
     def problems(self) -> list[str]:
