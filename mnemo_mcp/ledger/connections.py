@@ -26,9 +26,7 @@ class Connections:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(
-        self, tx: Connection, profile: str, pairs: Iterable[tuple[str, str, float]], at: Instant
-    ) -> None:
+    def add(self, tx: Connection, profile: str, pairs: Iterable[tuple[str, str, float]], at: Instant) -> None:
         """Connect memories; a pair that is connected stays as it is."""
         tx.executemany(
             "INSERT INTO connections (one, other, profile, weight, touched_at) VALUES (?,?,?,?,?)"

@@ -70,4 +70,3 @@ def from_shares(question: Question, shares: Mapping[str, Any]) -> Answer:
         usable[option] = float(share)
     whole = sum(usable.values())
     return Answer({option: share / whole for option, share in usable.items()}) if whole > 0 else REFUSED
-

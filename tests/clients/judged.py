@@ -9,10 +9,7 @@ def verdicts(product: Product, session: str, memory: str) -> list[str]:
     """What was judged of a memory each time a session was shown it; "unknown" while it was not."""
     told = product.json("why", session)
     return [
-        str(each["verdict"])
-        for moment in told["moments"]
-        for each in moment["shown"]
-        if each["id"] == memory
+        str(each["verdict"]) for moment in told["moments"] for each in moment["shown"] if each["id"] == memory
     ]
 
 
