@@ -11,9 +11,15 @@ import pytest
 from product import Product
 
 
-@pytest.fixture(scope="session", autouse=True)
-def ordinary_process() -> None:
-    """As in a terminal, whatever runs the tests: children inherit an ignored signal and the umask."""
+@pytest.fixture(autouse=True)
+def ordinary_process() -> Iterator[None]:
+    """As in a terminal, before and after each test: children inherit an ignored signal, and the umask."""
+    _as_in_a_terminal()
+    yield
+    _as_in_a_terminal()  # fixtures of the next module come before its first test
+
+
+def _as_in_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(0o022)
 

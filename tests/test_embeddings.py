@@ -262,7 +262,7 @@ def test_episodes_are_found_by_words_while_the_server_is_away(
     with memory(tmp_path, server) as service:
         follow(service)
         assert any("zeppelin" in text for text in server.texts)
-        assert service.status()["queue"] == {"embed": 0, "relay": 0}
+        assert service.status()["queue"] == {"distil": 1, "embed": 0, "relay": 0}
         assert service.status()["problems"] == []
 
 

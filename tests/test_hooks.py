@@ -404,30 +404,38 @@ def test_texts_are_utf8_whatever_the_locale_says(shared: Product) -> None:
 # megabytes
 
 
+# A process counts as its own the memory of the one that started it, so a small one does.
+WEIGHED = """
+import os, sys
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(process, 0)
+print(usage.ru_maxrss, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def test_end_of_a_long_prompt_counts(shared: Product) -> None:
     shared.remember("Error E4312 means that the replica lag is over 30 s", project="/home/dev/logs")
     log = "2026-03-02T09:00:00Z INFO worker-3 request 8f2a took 35 ms, path /api/v1/items?token=x1\n" * 58_000
     prompt = f"{log}why E4312?"
     assert len(prompt) > 5_000_000
     payload = payload_of("pre-message", "hk-09", "/home/dev/logs", prompt=prompt)
-    command = [sys.executable, "-I", "-S", str(HOOK), "claude", "pre-message"]
+    hook = [sys.executable, "-I", "-S", str(HOOK), "claude", "pre-message"]
+    command = [sys.executable, "-I", "-S", "-c", WEIGHED, *hook]
+    pipe = subprocess.PIPE
     began = time.monotonic()
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=shared.environ
-    ) as process:
-        assert process.stdin and process.stdout
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=shared.environ) as process:
+        assert process.stdin and process.stdout and process.stderr
         process.stdin.write(payload[:-1])
         process.stdin.flush()
         told_elsewhere = [pid for pid in Path("/proc").glob("[0-9]*") if b"worker-3 request" in told_to(pid)]
         process.stdin.write(payload[-1:])
         process.stdin.close()
-        answer = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        answer, kilobytes = process.stdout.read(), int(process.stderr.read())
     assert process.returncode == 0 and time.monotonic() - began < 3.0
     assert "replica lag" in injected(answer)
     assert not told_elsewhere
-    assert usage.ru_maxrss < 500 << 10  # kilobytes
+    assert kilobytes < 500 << 10
     assert said(shared, "hk-09") == [("person", prompt)]
 
 
