@@ -291,7 +291,7 @@ def test_erasing_is_done_though_a_row_before_it_fails(world: World) -> None:
 
 
 def test_files_and_versions_stay_few(world: World) -> None:
-    rows = [episode_row(world.say(f"The gateway answered {each} times."), each) for each in range(1, 1_001)]
+    rows = [episode_row(world.say(f"The gateway answered {each} times."), each) for each in range(1, 401)]
     most_files = most_versions = 0
     for number, row in enumerate(rows, start=1):
         world.projection.put(EPISODES, [row], {}, number)
@@ -300,14 +300,14 @@ def test_files_and_versions_stay_few(world: World) -> None:
             world.projection.maintain(SHORT)
             handle = lancedb.connect(world.folder).open_table("episodes")
             most_versions = max(most_versions, len(handle.list_versions()))
-    assert world.projection.count(EPISODES) == 1_000
+    assert world.projection.count(EPISODES) == 400
     assert most_files < 250  # each of the two tables may have half of 500
     assert most_versions < 50
     world.projection.maintain(SHORT)
     assert sum(file.is_file() for file in world.folder.rglob("*")) < 60
     size = len(content(world.folder))
     world.projection.reset()
-    world.projection.put(EPISODES, rows, {}, 1_000)
+    world.projection.put(EPISODES, rows, {}, 400)
     world.projection.maintain(SHORT)
     assert size < 2 * len(content(world.folder))
 
