@@ -167,7 +167,9 @@ def test_kill_while_writing_loses_nothing_acknowledged(fresh: Product) -> None:
     count, chance, acknowledged = 8, random.Random(8), set()
     for turn in range(count):
         pid = fresh.pid()
-        killer = threading.Timer(chance.uniform(0, 0.06), os.kill, (pid, signal.SIGKILL))
+        # later and later, so that on any machine some turns get something acknowledged
+        delay = 0.05 * turn + chance.uniform(0, 0.06)
+        killer = threading.Timer(delay, os.kill, (pid, signal.SIGKILL))
         killer.start()
         for number in range(10):
             try:
