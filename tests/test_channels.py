@@ -245,6 +245,22 @@ def test_a_channel_that_fails_is_named_and_the_others_answer(
     assert [each.partition(":")[0] for each in answer.explained.failed] == [channel.removeprefix("by_")]
 
 
+def test_an_answer_that_lacks_a_channel_is_not_kept(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Listed:
+        raise IndexError("the list is torn")
+
+    tell_all(service, BESIDE)
+    service.remember("The boiler hums", entities=about("Boiler"))
+    monkeypatch.setattr(channels, "by_words", broken)
+    first = service.recall("Does the boiler hum?")
+    assert "words" not in first.memories[0].ranks
+    monkeypatch.undo()
+    again = service.recall("Does the boiler hum?")
+    assert again.memories[0].ranks["words"] == 1
+
+
 # Fusion and order
 
 

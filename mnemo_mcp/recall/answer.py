@@ -47,10 +47,14 @@ class RecalledEpisode:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Best first. `notes` say what the person should know about this answer."""
+    """Best first. `notes` say what the person should know about this answer.
+
+    `failed` names the channels that could not be asked, each with why.
+    """
 
     memories: tuple[RecalledMemory, ...] = ()
     episodes: tuple[RecalledEpisode, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: int = 0
     explained: Explanation | None = None
+    failed: tuple[str, ...] = ()

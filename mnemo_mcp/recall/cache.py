@@ -152,7 +152,9 @@ class Answers:
 
 
 def _worth_keeping(answer: Answer) -> bool:
-    """Empty answers and huge ones are not kept."""
+    """Empty answers, huge ones and those a channel is missing from are not kept."""
+    if answer.failed:
+        return False
     if not answer.memories and all(each.weak for each in answer.episodes):
         return False
     texts = (each.memory.claim.text() for each in answer.memories)

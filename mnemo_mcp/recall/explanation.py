@@ -22,16 +22,18 @@ class Explanation:
 
     @classmethod
     def of(
-        cls, question: Question, meaning: Meaning | None, tiers: Iterable[tuple[str, Ranked]]
+        cls,
+        question: Question,
+        meaning: Meaning | None,
+        tiers: Iterable[tuple[str, Ranked]],
+        failed: tuple[str, ...],
     ) -> Explanation:
         """`tiers` are the ranked lists in their order, each with what its rows have in common."""
-        kept = list(tiers)
-        failed = (trouble for _, ranked in kept for trouble in ranked.failed)
         return cls(
             question.shown(),
             meaning.encoder if meaning else "",
-            tuple(_tier(name, ranked) for name, ranked in kept),
-            tuple(dict.fromkeys(failed)),
+            tuple(_tier(name, ranked) for name, ranked in tiers),
+            failed,
         )
 
 

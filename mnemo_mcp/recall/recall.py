@@ -172,11 +172,12 @@ class Recaller:
             notes = (*notes, NOTHING)
             passages = self._episodes(ask, question, meaning, True) if ask.episodes else []
             notes = (*notes, NEAREST) if passages else notes
+        failed = tuple(dict.fromkeys(trouble for tier in tiers for trouble in tier.ranked.failed))
         explained = None
         if ask.explain:
             named = ((" or ".join(tier.statuses), tier.ranked) for tier in tiers)
-            explained = Explanation.of(question, meaning, named)
-        return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)), explained)
+            explained = Explanation.of(question, meaning, named, failed)
+        return Answer(kept, tuple(passages), notes, max(0, len(found) - len(kept)), explained, failed)
 
     def rank(self, index: ProfileIndex, question: Question, meaning: Meaning | None, ask: Ask) -> list[_Tier]:
         """Everything between a question as read and its answer's order; the caller holds the index's lock."""
