@@ -38,9 +38,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     whole = Recaller._answer
 
-    def counted(self: Recaller, ask: Any, asking: Any) -> Answer:
+    def counted(self: Recaller, index: Any, ask: Any, asking: Any) -> Answer:
         asked.append(ask.text)
-        return whole(self, ask, asking)
+        return whole(self, index, ask, asking)
 
     monkeypatch.setattr(Recaller, "_answer", counted)
     return asked
@@ -71,7 +71,7 @@ def test_whatever_is_written_ends_every_answer(service: Service, built: list[str
     change(service, told)
     fresh = service.recall(PORT)
     assert len(built) == 2
-    assert fresh == service._recaller._answer(_last_ask(service), None)
+    assert fresh == service._recaller._answer(service.index.profile("personal"), _last_ask(service), None)
 
 
 def _last_ask(service: Service) -> Any:

@@ -88,7 +88,6 @@ class Index:
         with self._tidying:
             for name, index in self._by_name():
                 self._connecting.read(name, index)
-                index.names.tidy()
             busy = [index for index in self.profiles() if index.untidy > max(_UNTIDY, len(index) // _SHARE)]
             for index in busy:
                 index.tidy()

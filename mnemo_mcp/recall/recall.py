@@ -123,11 +123,12 @@ class Recaller:
 
         The answer is one that was given before where nothing has changed that bears on it.
         """
-        if ask.explain:
-            return self._answer(ask, None)
+        scope = self._scope(ask)  # first, so that the index is never behind what an answer is kept under
         index = self._index.profile(ask.profile)
-        asking = Asking(ask.text, self._scope(ask), ask.now)
-        return self._answers.get(asking, lambda: (self._answer(ask, asking), _until(index, ask)))
+        if ask.explain:
+            return self._answer(index, ask, None)
+        asking = Asking(ask.text, scope, ask.now)
+        return self._answers.get(asking, lambda: (self._answer(index, ask, asking), _until(index, ask)))
 
     def _scope(self, ask: Ask) -> Hashable:
         """All that decides an answer but the words of the question: the ask, the store, the encoders."""
@@ -135,8 +136,7 @@ class Recaller:
         ready = self._encoders.ready, self._reranking.ready, self._findable()
         return replace(ask, text="", now=""), self._store.database.commits, encoders, ready
 
-    def _answer(self, ask: Ask, asking: Asking | None) -> Answer:
-        index = self._index.profile(ask.profile)
+    def _answer(self, index: ProfileIndex, ask: Ask, asking: Asking | None) -> Answer:
         with index.lock:
             question = read(ask.text, index.names, ask.zone, ask.now)
         if question.says_nothing:
