@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -597,6 +598,22 @@ def test_parallel_calls_share_one_account(atlas: Service) -> None:
 
         with ThreadPoolExecutor(12) as pool:
             held([*pool.map(call, range(12))])
+
+
+def test_a_hook_that_has_left_is_told_nothing_and_no_channel_is_asked_for_it(words_only: Service) -> None:
+    told = words_only.remember("Hazel Harbour uses Redis for its queues", kind="decision", profile="gone").id
+    given = {"session_id": "left", "cwd": ATLAS, "hook_event_name": "UserPromptSubmit"}
+    raw = json.dumps({**given, "prompt": "Why does Hazel Harbour use Redis?"}).encode()
+    long_ago = words_only.clock() - timedelta(minutes=1)
+    assert words_only.hook("claude", "pre-message", raw, long_ago, "gone") == ""
+    (silent,) = words_only.store.accounts.injections("gone", "left")
+    assert (silent.reason, silent.memories, silent.detail["found"]) == (
+        "the hook had stopped waiting",
+        (),
+        {},
+    )
+    now = words_only.hook("claude", "pre-message", raw, words_only.clock(), "gone")
+    assert ids_in(now) == [told]
 
 
 def test_a_very_long_memory_is_shortened_with_a_mark(atlas: Service) -> None:

@@ -114,6 +114,7 @@ class Injector:
             past=False,
             episodes=False,
             zone=occasion.zone,
+            late=lambda: self._late(occasion),
         )
         answer = self._recaller.answer(ask).memories
         sure = [each for each in answer if each.sure and self._tellable(each.memory, occasion)]
@@ -137,6 +138,9 @@ class Injector:
         standing = self._store.accounts.standing(each.id for each in memories)
         return worth_telling(memories, standing, occasion.project, occasion.now)
 
+    def _late(self, occasion: Occasion) -> bool:
+        return occasion.answer_by is not None and instant(self._clock()) > occasion.answer_by
+
     def _tellable(self, memory: Memory, occasion: Occasion) -> bool:
         """A state grows old: after its life span it is told only when somebody asks."""
         if memory.claim.kind is not Kind.STATE:
@@ -156,7 +160,7 @@ class Injector:
         fresh, withheld = self._fresh(tx, call, occasion, found.memories, most)
         left = self._budgets.session_tokens - accounts.spent(tx, occasion.profile, call.session)
         said = Block("", 0, ())
-        late = occasion.answer_by is not None and instant(self._clock()) > occasion.answer_by
+        late = self._late(occasion)
         if fresh and not late:
             said = block(
                 fresh[:most],

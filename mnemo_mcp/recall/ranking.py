@@ -54,7 +54,7 @@ class Ranking:
     now: Instant
     standings: Standings
     constants: Recall
-    late: Callable[[], bool] = lambda: False
+    late: Callable[[], bool]
 
     def of(self, index: ProfileIndex, allowed: Mask, most: int) -> Ranked:
         """At most `most` of the allowed rows that are relevant to the question, best first."""

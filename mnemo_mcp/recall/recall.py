@@ -47,7 +47,10 @@ _LOOK_BEYOND = 8  # places after the last one told in which a newer look-alike m
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question with its scope and its instants. `projects` None asks in all of the profile's projects."""
+    """A question with its scope and its instants. `projects` None asks in all of the profile's projects.
+
+    Once `late` says so, whoever asks has gone: no further channel is asked.
+    """
 
     text: str
     profile: str
@@ -63,6 +66,7 @@ class Ask:
     past: bool = True
     episodes: bool = True
     explain: bool = False
+    late: Callable[[], bool] = field(default=lambda: False, compare=False)
 
     @property
     def at(self) -> Instant:
@@ -191,6 +195,7 @@ class Recaller:
             ask.now,
             self._store.accounts.standing,
             self._constants,
+            ask.late,
         )
         tiers: list[_Tier] = []
         found = 0
