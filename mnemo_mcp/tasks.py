@@ -141,8 +141,9 @@ class Tasks:
         ]
 
     def maintain(self) -> None:
-        """Let go of answers that nobody will ask for again, and ask for tasks that are due."""
+        """Let go of what nobody will ask for again, and ask for tasks that are due."""
         self._store.calls.purge(self._now())
+        self._store.connections.prune(self._now())
         for plan in self._plans:
             plan()
 

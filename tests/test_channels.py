@@ -176,9 +176,11 @@ def test_connections_are_stored_once_grow_with_use_and_go(service: Service) -> N
     clock.pass_days(301)
     later = instant(clock())
     assert list(store.connections.all("personal", later)) == []
-    with store.write() as tx:
-        assert store.connections.prune(tx, later) == 1
-        assert store.connections.prune(tx, later) == 0
+    with store.database.read() as connection:
+        left = "SELECT count(*) FROM connections"
+        assert connection.execute(left).fetchone() == (1,)
+        service.tasks.maintain()
+        assert connection.execute(left).fetchone() == (0,)
 
 
 def test_vectors_connect_what_lies_near_and_a_start_finds_it_again(tmp_path: Path) -> None:

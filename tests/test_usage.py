@@ -53,6 +53,21 @@ def test_an_answer_that_holds_its_figures_used_it(desk: Desk, gateway: str) -> N
     assert desk.service.store.accounts.standing([gateway])[gateway].uses == 1
 
 
+def test_what_a_turn_used_together_is_connected_more_strongly(desk: Desk, gateway: str) -> None:
+    other = desk.service.remember("The gateway waits in vain where the pool of 40 workers is used up").id
+    vain = desk.service.remember("The gateway waits for no health check").id
+    store, now = desk.service.store, instant(desk.clock())
+    with store.write() as tx:
+        store.connections.add(tx, "personal", [(gateway, other, 0.8), (gateway, vain, 0.8)], now)
+    assert {gateway, other, vain} <= set(desk.ask())
+    desk.answer(f"As noted in {gateway} and {other}.")
+    weights = {frozenset(pair): weight for *pair, weight in store.connections.all("personal", now)}
+    assert weights == {
+        frozenset({gateway, other}): pytest.approx(0.85),
+        frozenset({gateway, vain}): pytest.approx(0.8),
+    }
+
+
 def test_an_answer_about_other_things_did_not(desk: Desk, gateway: str) -> None:
     desk.turn("s-1", IN_VAIN)
     assert desk.verdicts() == [UNUSED]

@@ -6,11 +6,12 @@ Each is stored once, its ends in sorted order. It fades while nobody uses its tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from itertools import combinations
 from math import exp
 
 from mnemo_mcp.ledger.database import Connection, Database
-from mnemo_mcp.memory import Instant, moment
+from mnemo_mcp.memory import Instant, instant, moment
 
 STRENGTHENED = 0.05
 """Added where two memories are used together, up to 1."""
@@ -58,11 +59,17 @@ class Connections:
             if (left := faded(weight, touched, now)) >= _GONE:
                 yield one, other, left
 
-    def prune(self, tx: Connection, now: Instant) -> int:
+    def prune(self, now: Instant) -> int:
         """Forget the connections of which nothing is left; how many those were."""
-        rows = tx.execute("SELECT one, other, weight, touched_at FROM connections").fetchall()
-        gone = [row[:2] for row in rows if faded(row[2], row[3], now) < _GONE]
-        tx.executemany("DELETE FROM connections WHERE one = ? AND other = ?", gone)
+        idle = instant(moment(now) - timedelta(days=_IDLE_DAYS))
+        with self._database.read() as connection:
+            fading = connection.execute(
+                "SELECT one, other, weight, touched_at FROM connections WHERE touched_at < ?", (idle,)
+            )
+            gone = [(one, other, at) for one, other, weight, at in fading if faded(weight, at, now) < _GONE]
+        if gone:
+            with self._database.write() as tx:  # unless they were used together just now
+                tx.executemany("DELETE FROM connections WHERE one = ? AND other = ? AND touched_at = ?", gone)
         return len(gone)
 
     def remove(self, tx: Connection, memory: str) -> None:

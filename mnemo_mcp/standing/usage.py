@@ -62,6 +62,8 @@ class Judging:
                 for shown in self._looked_for(tx, turn):
                     if shown.memory in found:
                         self._settle(tx, turn, shown, found[shown.memory], now)
+                used = [memory for memory, opinion in found.items() if opinion.verdict == USED]
+                self._store.connections.strengthen(tx, used, now)
                 self._store.uses.judged(tx, turn)
             self._close(tx, task.profile, task.subject, now)
 
