@@ -195,6 +195,12 @@ JSON = st.recursive(
 def test_any_rollout_is_harmless(
     tmp_path_factory: pytest.TempPathFactory, records: list[Any], turn: str
 ) -> None:
-    path = tmp_path_factory.mktemp("rollout") / "r.jsonl"
-    path.write_bytes(b"\xff{\n" + b"\n".join(json.dumps(each).encode() for each in records))
-    read_turn(path, turn)
+    rollout = Rollout(tmp_path_factory.mktemp("rollout"))
+    rollout.turn("build it", "It is built.")
+    whole, own = read_turn(rollout.path, turn), rollout.path.read_bytes()
+    assert len(whole.lines) == 3
+    junk = b"\xff{\n" + b"".join(json.dumps(each).encode() + b"\n" for each in records)
+    rollout.path.write_bytes(junk + own)
+    assert read_turn(rollout.path, turn) == whole
+    rollout.path.write_bytes(junk)
+    read_turn(rollout.path, turn)
