@@ -13,12 +13,15 @@ from openai_server import ModelServer, Reply, Request, decided
 
 from mnemo_mcp.judge.candidate import Candidate
 from mnemo_mcp.ledger.episodes import new_episode
-from mnemo_mcp.memory import Claim, Instant, Kind, Role, instant
+from mnemo_mcp.memory import Claim, Instant, Kind, Role, Status, instant
 from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Endpoint, Models, Settings
 
 Says = Callable[[str, str], Any]
 """What is said of a claim and a known one: a relation, surely; or probabilities; or None for a refusal."""
+
+TUESDAY, THURSDAY = "Atlas deploys on Tuesday.", "Atlas deploys on Thursday."
+PREVIOUSLY = "2026-09-01"
 
 ABOUT_ITSELF = {"lasts": 0.9, "useful": 0.9, "grounded": 0.9}
 _QUOTED = re.compile(r'\{"what":.*\}')
@@ -125,3 +128,14 @@ def candidate(
         origin=origin,
         support=more.get("support", claim.text()),
     )
+
+
+def status(service: Service, name: str, profile: str = "personal") -> Status:
+    return service.store.truth.get(name, profile).status(service._now())
+
+
+def known(service: Service, what: str = TUESDAY, **parts: Any) -> str:
+    """A memory that is judged already."""
+    name = service.remember(what, at=PREVIOUSLY, **parts).id
+    work_off(service)
+    return name
