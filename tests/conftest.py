@@ -6,8 +6,11 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conversation import Conversation, Talk
+from openai_server import Answer, ModelServer, Reply, says
 from product import Product
 
 
@@ -42,3 +45,25 @@ def fresh(tmp_path: Path) -> Iterator[Product]:
 def anyio_backend() -> str:
     """The event loop of asynchronous tests."""
     return "asyncio"
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Talk]:
+    """Opens a conversation whose model answers as told; all is closed at the end."""
+    opened: list[Any] = []
+
+    def begin(answer: Answer | Reply | str | None = None, **more: Any) -> Conversation:
+        if isinstance(answer, str):
+            answer = says(answer)
+        reply = (lambda request: answer) if isinstance(answer, Reply) else answer
+        server = ModelServer(reply).__enter__() if reply is not None else None
+        home = tmp_path / str(len(opened))
+        conversation = Conversation(home, server, **more)
+        opened.append((conversation, server))
+        return conversation
+
+    yield begin
+    for conversation, server in opened:
+        conversation.close()
+        if server is not None:
+            server.__exit__(None, None, None)

@@ -19,6 +19,7 @@ from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Encoders, Endpoint, Models, Settings
 
 USER, ASSISTANT = "user", "assistant"
+GATEWAY = "Gateway timeout is now 600 s because the LB cut streams at 120 s."
 _LINE = re.compile(
     r"^\[(\d+)\] (person|assistant|tool output|[a-z ]+), ([^:]+:\d\d [+-]\d\d:\d\d): ", re.MULTILINE
 )
@@ -176,3 +177,15 @@ class Conversation:
 
     def close(self) -> None:
         self.service.close()
+
+
+Talk = Callable[..., Conversation]
+"""Opens a conversation whose model answers as told."""
+
+CLAIM = memory("The gateway timeout is 600 s.", why="The LB cut streams at 120 s.", kind="fact")
+ONE = json.dumps(CLAIM)
+
+
+def calls(conversation: Conversation) -> int:
+    assert conversation.server is not None
+    return len(conversation.server.asked())
