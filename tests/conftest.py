@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from conversation import Conversation, Talk
 from openai_server import Answer, ModelServer, Reply, says
+from person import Person
 from product import Product
+from using import GATEWAY, Desk
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +69,26 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
         conversation.close()
         if server is not None:
             server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """Hooks and turns at a time that a test sets."""
+    made = Desk(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gateway(desk: Desk) -> str:
+    """A memory that `ASKS` brings."""
+    return desk.service.remember(GATEWAY).id
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    """Somebody who installs mnemo, with no daemon left at the end."""
+    product = Product(tmp_path, MNEMO_ENCODERS="off")
+    yield Person(product)
+    if (product.data / "run/mnemo.sock").exists():
+        product.close()

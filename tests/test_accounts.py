@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,6 @@ from mnemo_mcp.memory import instant
 from mnemo_mcp.pictures import stats_svg
 from mnemo_mcp.settings import Endpoint, Models
 from mnemo_mcp.standing.account import Account
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def gateway(desk: Desk) -> str:
-    return desk.service.remember(GATEWAY).id
-
 
 # Erasing, and copies
 

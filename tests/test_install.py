@@ -9,27 +9,17 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from person import CODEX, SETTINGS, Person
-from product import ROOT, Product
+from product import ROOT
 
 from mnemo_mcp.clients import ours
 from mnemo_mcp.clients.entries import Original
 from mnemo_mcp.clients.files import replace
 from mnemo_mcp.clients.json_entries import JsonServers
-
-
-@pytest.fixture
-def person(tmp_path: Path) -> Iterator[Person]:
-    product = Product(tmp_path, MNEMO_ENCODERS="off")
-    yield Person(product)
-    if (product.data / "run/mnemo.sock").exists():
-        product.close()
-
 
 # what is in the files already
 

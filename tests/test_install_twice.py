@@ -23,15 +23,6 @@ from mnemo_mcp.clients.json_entries import JsonHooks, JsonServers
 from mnemo_mcp.clients.launcher import Launcher
 from mnemo_mcp.clients.toml_entries import TomlServer
 
-
-@pytest.fixture
-def person(tmp_path: Path) -> Iterator[Person]:
-    product = Product(tmp_path, MNEMO_ENCODERS="off")
-    yield Person(product)
-    if (product.data / "run/mnemo.sock").exists():
-        product.close()
-
-
 # what runs
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,19 +20,6 @@ from mnemo_mcp.settings import Encoders, Usage
 from mnemo_mcp.standing.account import Account
 from mnemo_mcp.standing.evaluation import aside, auc, calibration_error, evaluate
 from mnemo_mcp.standing.muting import counted
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def gateway(desk: Desk) -> str:
-    return desk.service.remember(GATEWAY).id
-
 
 # Verdicts
 
