@@ -144,7 +144,3 @@ class CeilingReached(EndpointError):
 
 class SettingsError(MnemoError):
     """A setting cannot be used as it is."""
-
-
-class DaemonUnreachable(MnemoError):
-    """No daemon answered in time."""

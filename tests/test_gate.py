@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from mnemo_mcp.capture.gate import accepted_before, worth_distilling
+from mnemo_mcp.capture.gate import worth_distilling
+from mnemo_mcp.distil.chunks import next_chunk
 from mnemo_mcp.memory import Episode, Role
 from mnemo_mcp.service import Service
 from tests import desk
@@ -125,14 +126,17 @@ def episode(number: int, text: str) -> Episode:
     return Episode(f"e{number}", "personal", Role.PERSON, text, "claude", "s", "", at, "UTC", at)
 
 
+def worth_reading(told: Sequence[Episode], number: int) -> bool:
+    """Whether an episode would be read after those before it."""
+    fresh = [(number, told[number])]
+    return next_chunk(fresh, told[:number], (), set(), len, room=10_000).worth_reading
+
+
 def test_an_episode_tried_again_does_not_repeat_itself() -> None:
     told = [episode(1, "Use pnpm."), episode(2, "ok"), episode(3, "Staging is called Halcyon.")]
-    for each in (told[0], told[2]):
-        for _ in range(2):
-            assert worth_distilling(each.text, accepted_before(told, each.id)).keep
-    again = episode(4, "use PNPM")
-    assert accepted_before([*told, again], again.id) == ("Use pnpm.", "Staging is called Halcyon.")
-    assert not worth_distilling(again.text, accepted_before([*told, again], again.id)).keep
+    for _ in range(2):
+        assert [worth_reading(told, number) for number in range(3)] == [True, False, True]
+    assert not worth_reading([*told, episode(4, "use PNPM")], 3)
 
 
 @pytest.fixture
@@ -146,7 +150,7 @@ def stored(service: Service) -> list[Episode]:
 
 def verdicts(service: Service) -> dict[str, bool]:
     told = stored(service)
-    return {each.id: worth_distilling(each.text, accepted_before(told, each.id)).keep for each in told}
+    return {each.id: worth_reading(told, number) for number, each in enumerate(told)}
 
 
 def test_a_restart_gives_the_same_verdicts(home: Path) -> None:

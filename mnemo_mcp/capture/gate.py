@@ -7,11 +7,10 @@ stays stored as an episode and can be found; it is only not distilled.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mnemo_mcp.guard import repeats
-from mnemo_mcp.memory import Episode
 from mnemo_mcp.words import ACKNOWLEDGEMENTS, STOP_WORDS, is_identifier, words
 
 _WINDOW = 50  # accepted texts that a new one may repeat
@@ -103,21 +102,6 @@ def worth_distilling(text: str, accepted: Sequence[str] = ()) -> Verdict:
         if _alike(mine, set(words(earlier))) and repeats(text, earlier):
             return Verdict(False, "said a moment ago")
     return Verdict(True)
-
-
-def accepted_before(episodes: Iterable[Episode], of: str) -> tuple[str, ...]:
-    """The texts that were let through before the episode `of`, oldest first, from the episodes as stored.
-
-    `episodes` come in the order in which they were recorded; those from `of` on do not count, so an episode
-    that is tried again does not repeat itself.
-    """
-    accepted: list[str] = []
-    for episode in episodes:
-        if episode.id == of:
-            break
-        if worth_distilling(episode.text, accepted).keep:
-            accepted.append(episode.text)
-    return tuple(accepted[-_WINDOW:])
 
 
 def informative(text: str) -> bool:
