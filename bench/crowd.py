@@ -1,8 +1,8 @@
 """A made-up index of any size in seconds: the arrays of a snapshot, restored as a start restores them.
 
 Each memory says halves of two sentences of the Python standard library's documentation, so that hardly two
-are the same; most give another half as the reason,
-some name a file and a ticket; entities are named by few or by very many; one in twelve has ended.
+are the same; most give another half as the reason, some name a file and a ticket; entities are named by few
+or by very many; one in twelve has ended.
 """
 
 from __future__ import annotations
@@ -65,35 +65,15 @@ class Pool:
 def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
     """An index of `rows` memories, with entities and links, without vectors."""
     chance = np.random.default_rng(rows)
-    numbers: dict[str, int] = {}
-
-    def number(word: str) -> int:
-        return numbers.setdefault(word, len(numbers))
-
     names = [f"{NAMES[each % len(NAMES)]}-{each}" for each in range(_ENTITIES)]
     files = [f"{NAMES[each % 7]}_{each} in {NAMES[each % 10]}.toml" for each in range(5_000)]
-    tickets = [f"OPS-{each}" for each in range(rows)]
-    parts = {
-        "what": Pool([_half(text, 0) for text in texts], number),
-        "more": Pool([_half(text, 1) for text in texts], number),
-    }
-    parts |= {"how": Pool(files, number), "when": Pool(tickets, number)}
-    parts |= {"why": parts["what"], "names": Pool(names, number)}
-    some = {
-        "what": (0, np.arange(rows), chance.integers(len(texts), size=rows)),
-        "more": (0, np.arange(rows), chance.integers(len(texts), size=rows)),
-        "why": (1, *_some(chance, rows, 0.7, len(texts))),
-        "how": (2, *_some(chance, rows, 0.4, len(files))),
-        "when": (3, held := np.flatnonzero(chance.random(rows) < 0.3), held),
-    }
+    parts, vocabulary = _pools(texts, files, [f"OPS-{each}" for each in range(rows)], names)
+    some = _said(chance, rows, len(texts), len(files))
     counts = chance.integers(0, 4, size=rows)
     named = (len(names) * chance.random(int(counts.sum())) ** 4).astype(np.int64)
     roles = chance.integers(len(ROLES), size=len(named))
     some["names"] = (3, np.repeat(np.arange(rows), counts), named)
-    known = round(now.timestamp() * 1000) - chance.integers(0, 700 * _DAY, size=rows)
-    fate = chance.random(rows)
-    start = np.where(fate > 0.98, known + 730 * _DAY, known)
-    end = np.where(fate < 0.08, known + _DAY, _NEVER)
+    times = start, end, known = _times(chance, rows, now)
     project, kind = chance.integers(len(PROJECTS), size=rows), chance.integers(len(Kind), size=rows)
     letters = chance.integers(0, 32, size=(rows, 13), dtype=np.uint8)
     arrays: dict[str, Any] = {
@@ -113,23 +93,65 @@ def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
         "entities.numbers": named.astype(np.uint32),
         "entities.parts": roles.astype(np.uint16),
         "entities.ends": np.cumsum(counts).astype(np.uint64),
-        **_postings(
-            rows,
-            len(numbers),
-            [(field, held, parts[part], chosen) for part, (field, held, chosen) in some.items()],
-        ),
     }
+    told = [(field, held, parts[part], chosen) for part, (field, held, chosen) in some.items()]
+    arrays |= _postings(rows, len(vocabulary), told)
     ids = _ALPHABET[letters].tobytes().decode()
-    lines = _lines(
-        rows, ids, parts, some, (start, end, known), (project, kind), (counts, named, roles, names)
-    )
+    lines = _lines(rows, ids, parts, some, times, (project, kind), (counts, named, roles, names))
+    arrays |= _texts(lines) | _values(vocabulary, names, named)
+    index = ProfileIndex.restored(Saved({}, arrays))
+    _link(index, chance, rows)
+    return index
+
+
+def _pools(
+    texts: Sequence[str], files: Sequence[str], tickets: Sequence[str], names: Sequence[str]
+) -> tuple[dict[str, Pool], list[str]]:
+    """What each part of a memory may say, and all the words of it by their numbers."""
+    numbers: dict[str, int] = {}
+
+    def number(word: str) -> int:
+        return numbers.setdefault(word, len(numbers))
+
+    halves = [Pool([_half(text, which) for text in texts], number) for which in (0, 1)]
+    parts = {"what": halves[0], "more": halves[1], "how": Pool(files, number), "when": Pool(tickets, number)}
+    parts |= {"why": halves[0], "names": Pool(names, number)}
+    return parts, list(numbers)
+
+
+def _said(
+    chance: np.random.Generator, rows: int, texts: int, files: int
+) -> dict[str, tuple[int, Ints, Ints]]:
+    """By part its field in the postings, the rows that say something there, and what each of them says."""
+    return {
+        "what": (0, np.arange(rows), chance.integers(texts, size=rows)),
+        "more": (0, np.arange(rows), chance.integers(texts, size=rows)),
+        "why": (1, *_some(chance, rows, 0.7, texts)),
+        "how": (2, *_some(chance, rows, 0.4, files)),
+        "when": (3, held := np.flatnonzero(chance.random(rows) < 0.3), held),
+    }
+
+
+def _times(chance: np.random.Generator, rows: int, now: datetime) -> tuple[Ints, Ints, Ints]:
+    """When each memory begins and ends to hold, and since when it is known, in milliseconds."""
+    known = round(now.timestamp() * 1000) - chance.integers(0, 700 * _DAY, size=rows)
+    fate = chance.random(rows)
+    start = np.where(fate > 0.98, known + 730 * _DAY, known)
+    return start, np.where(fate < 0.08, known + _DAY, _NEVER), known
+
+
+def _texts(lines: Sequence[str]) -> dict[str, Any]:
     encoded = [line.encode() for line in lines]
-    arrays["memories.text"] = np.frombuffer(b"".join(encoded), np.uint8)
-    arrays["memories.ends"] = np.cumsum([len(line) for line in encoded])
+    ends = np.cumsum([len(line) for line in encoded])
+    return {"memories.text": np.frombuffer(b"".join(encoded), np.uint8), "memories.ends": ends}
+
+
+def _values(vocabulary: list[str], names: Sequence[str], named: Ints) -> dict[str, Any]:
+    """What a snapshot keeps as JSON."""
     values = {
         "states.codes": {name: place for place, name in enumerate((*PROJECTS, *Kind))},
         "states.pieces": [],
-        "postings.words": list(numbers),
+        "postings.words": vocabulary,
         "entities.keys": [same_text(name) for name in names],
         "entities.roles": ROLES,
         "awaited": {},
@@ -137,13 +159,17 @@ def crowd(texts: Sequence[str], rows: int, now: datetime) -> ProfileIndex:
         "named": [[names[each], same_text(names[each]), 1] for each in np.unique(named)],
         "encoders": [],
     }
-    for name, value in values.items():
-        arrays[name] = np.frombuffer(json.dumps(value, ensure_ascii=False).encode(), np.uint8)
-    index = ProfileIndex.restored(Saved({}, arrays))
+    return {
+        name: np.frombuffer(json.dumps(value, ensure_ascii=False).encode(), np.uint8)
+        for name, value in values.items()
+    }
+
+
+def _link(index: ProfileIndex, chance: np.random.Generator, rows: int) -> None:
+    """Each row to one a little before it."""
     back = np.minimum(np.arange(rows), 1 + chance.exponential(500, size=rows).astype(np.int64))
     for row, (steps, weight) in enumerate(zip(back.tolist(), chance.random(rows).tolist(), strict=True)):
         index.links.add(row, row - steps, weight)
-    return index
 
 
 def _half(text: str, which: int) -> str:
