@@ -5,19 +5,13 @@ Enough for a real client to hold whole sessions without a network: text and tool
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
-import threading
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-Json = dict[str, Any]
+from loopback import Handler, Json, Scripted
 
 
 @dataclass(frozen=True)
@@ -31,34 +25,22 @@ class Call:
 Answer = str | Call
 
 
-class FakeAnthropic:
-    """A server on a free port of 127.0.0.1. What it is asked is in `requests` and, line by line, in `log`.
+class FakeAnthropic(Scripted[Answer]):
+    """What Claude Code takes for the Messages API. All that it is asked is, line by line, in `log`.
 
     A request that offers tools is the conversation itself and takes the next answer of the script; any other
-    is a side errand (a title, a check) and gets `aside`. Once the script is used up the answer is "Done.".
+    is a side errand (a title, a check), gets `aside`, and is not in `requests`.
     """
 
     aside = '{"title": "A session"}'
 
     def __init__(self, log: Path) -> None:
-        self.requests: list[Json] = []
         self._log = log
-        self._script: deque[Answer] = deque()
-        self._lock = threading.Lock()
-        self._ids = itertools.count(1)
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.model = self
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(_Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def script(self, answers: Sequence[Answer]) -> None:
-        """What to answer from here on; forgets what was asked before."""
-        with self._lock:
-            self._script = deque(answers)
-            self.requests = []
+        return self.address
 
     def message(self, body: Json) -> Json:
         """The whole answer to a request."""
@@ -91,7 +73,7 @@ class FakeAnthropic:
     def _content(self, body: Json) -> tuple[list[Json], str]:
         if not body.get("tools"):
             return [{"type": "text", "text": self.aside}], "end_turn"
-        answer = self._script.popleft() if self._script else "Done."
+        answer = self._next()
         if isinstance(answer, str):
             return [{"type": "text", "text": answer}], "end_turn"
         name = next(each["name"] for each in body["tools"] if each["name"].endswith(answer.tool))
@@ -103,15 +85,6 @@ class FakeAnthropic:
         }
         return [call], "tool_use"
 
-    def __enter__(self) -> FakeAnthropic:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 def text_of(content: Any) -> str:
     """All the text of a message's content, tool results included."""
@@ -121,52 +94,23 @@ def text_of(content: Any) -> str:
     return "\n".join(part for part in parts if part)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    model: FakeAnthropic
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
+class _Handler(Handler):
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.body()
         path = self.path.partition("?")[0]
         if path == "/v1/messages/count_tokens":
-            self._send({"input_tokens": len(json.dumps(body)) // 4})
+            self.send(200, {"input_tokens": len(json.dumps(body)) // 4})
         elif path != "/v1/messages":
-            self._send({"type": "error", "error": {"type": "not_found_error", "message": "not here"}}, 404)
+            self.send(404, {"type": "error", "error": {"type": "not_found_error", "message": "not here"}})
         elif body.get("stream"):
-            self._stream(self.server.model.message(body))
+            self.stream(_events(self.server.stand_in.message(body)))
         else:
-            self._send(self.server.model.message(body))
+            self.send(200, self.server.stand_in.message(body))
 
     def do_HEAD(self) -> None:
-        self._send({})
+        self.send(200, {})
 
     do_GET = do_HEAD
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing: stderr belongs to the tests."""
-
-    def _send(self, value: Json, status: int = 200) -> None:
-        content = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def _stream(self, message: Json) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        with contextlib.suppress(ConnectionError):  # a client may hang up once it has what it wants
-            for event in _events(message):
-                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
 
 def _events(message: Json) -> Iterator[Json]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
-import threading
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
-Json = dict[str, Any]
+from loopback import Handler, Json, Scripted
 
 
 @dataclass(frozen=True)
@@ -29,33 +23,21 @@ class Call:
 Answer = str | Call
 
 
-class FakeResponses:
-    """A server on a free port of 127.0.0.1. Once the script is used up the answer is "Done."."""
+class FakeResponses(Scripted[Answer]):
+    """What Codex takes for the Responses API."""
 
     def __init__(self) -> None:
-        self.requests: list[Json] = []
-        self._script: deque[Answer] = deque()
-        self._lock = threading.Lock()
-        self._ids = itertools.count(1)
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.model = self
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(_Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def script(self, answers: Sequence[Answer]) -> None:
-        """What to answer from here on; forgets what was asked before."""
-        with self._lock:
-            self._script = deque(answers)
-            self.requests = []
+        return f"{self.address}/v1"
 
     def events(self, body: Json) -> Iterator[Json]:
         """The answer to a request, as the API streams it."""
         with self._lock:
             self.requests.append(body)
-            answer = self._script.popleft() if self._script else "Done."
+            answer = self._next()
             item, number = self._item(answer), next(self._ids)
         tokens = answer.tokens if isinstance(answer, Call) else 100
         response = {
@@ -93,40 +75,14 @@ class FakeResponses:
             called["namespace"] = answer.namespace
         return {"type": "function_call", "id": f"fc_{number:06}", "status": "completed", **called}
 
-    def __enter__(self) -> FakeResponses:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    model: FakeResponses
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
+class _Handler(Handler):
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.body()
         if not self.path.endswith("/responses"):
             self.send_error(404)
             return
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        with contextlib.suppress(ConnectionError):  # a client may hang up once it has what it wants
-            for event in self.server.model.events(body):
-                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        self.stream(self.server.stand_in.events(body))
 
     def do_GET(self) -> None:
         self.send_error(404)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing: stderr belongs to the tests."""

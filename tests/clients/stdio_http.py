@@ -10,29 +10,24 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
 
+from loopback import Handler, Json, Loopback
 from product import Stdio
 
-Json = dict[str, Any]
 
-
-class Bridge:
+class Bridge(Loopback):
     """Serves at `url` until closed; `start` starts one server process."""
 
     def __init__(self, start: Callable[[], Stdio]) -> None:
         self._start = start
         self._sessions: dict[str, tuple[Stdio, threading.Lock]] = {}
         self._numbers = itertools.count(1)
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.bridge = self
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(_Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
+        return f"{self.address}/mcp"
 
     def begin(self) -> str:
         name = f"session-{next(self._numbers)}"
@@ -57,14 +52,10 @@ class Bridge:
         server, _ = self._sessions.pop(name)
         server.end()
 
-    def __enter__(self) -> Bridge:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__(kind, error, trace)
         for name in list(self._sessions):
             self.end(name)
 
@@ -74,48 +65,22 @@ def _exchange(server: Stdio, message: Json) -> Json | None:
     return server.answer(message["id"]) if "id" in message and "method" in message else None
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    bridge: Bridge
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
+class _Handler(Handler):
     def do_POST(self) -> None:
-        message, bridge = self._body(), self.server.bridge
+        message, bridge = self.body(), self.server.stand_in
         name = self.headers.get("mcp-session-id", "")
         if message.get("method") == "initialize" and "_meta" not in message.get("params", {}):
             name = bridge.begin()
         if name and not bridge.knows(name):
-            self._reply(404)
+            self.send(404)
             return
         answer = bridge.exchange(name, message)
-        self._reply(202 if answer is None else 200, answer, name)
+        named = {"mcp_session_id": name} if name else {}
+        self.send(202 if answer is None else 200, answer, **named)
 
     def do_DELETE(self) -> None:
-        self.server.bridge.end(self.headers["mcp-session-id"])
-        self._reply(200)
+        self.server.stand_in.end(self.headers["mcp-session-id"])
+        self.send(200)
 
     def do_GET(self) -> None:
-        self._reply(405)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing: stderr belongs to the tests."""
-
-    def _body(self) -> Json:
-        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        assert isinstance(message, dict)
-        return message
-
-    def _reply(self, status: int, answer: Json | None = None, session: str = "") -> None:
-        content = b"" if answer is None else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(content)))
-        if content:
-            self.send_header("content-type", "application/json")
-        if session:
-            self.send_header("mcp-session-id", session)
-        self.end_headers()
-        self.wfile.write(content)
+        self.send(405)
