@@ -277,9 +277,7 @@ def test_nothing_of_the_labelled_pairs_is_merged_wrongly(capsys: pytest.CaptureF
     assert main(["eval", "guard", "--data", str(PAIRS), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["wrong_total"] >= 150 and result["right_total"] >= 100
-    let_through = [each["id"] for each in result["failures"] if each["failure"] == "let through"]
-    assert not [each for each in let_through if not kept_aside(each)]
-    assert len(let_through) <= 0.01 * result["wrong_total"]
+    assert not [each["id"] for each in result["failures"] if each["failure"] == "let through"]
     aside = [row["id"] for row in ROWS if kept_aside(row["id"]) and row["label"] == "same"]
     lost = {each["id"] for each in result["failures"] if each["failure"] == "kept apart"}
     assert len(lost.intersection(aside)) <= 0.2 * len(aside)

@@ -59,6 +59,7 @@ def compare(left: Reading, right: Reading) -> Iterator[Apart]:
     yield from _turned(mine, theirs)
     if not across:
         yield from _same_slot(one, other, mine, theirs)
+        yield from _same_place(one, other)
         yield from _narrower(one, other, mine, theirs)
         yield from _exchanged(left, right, one, other)
     yield from _enough(left, right, one, other, across=across)
@@ -108,13 +109,12 @@ def _common(one: str, other: str) -> int:
 def _rest(one: Sequence[Item], other: Sequence[Item]) -> list[Item]:
     """What only `one` says and no other comparison looks at."""
     keys = {item.key for item in other}
-    return [
-        item
-        for item in one
-        if item.key not in keys
-        and item.key not in _COMPARED
-        and item.kind not in ("identifier", "environment")
-    ]
+    return [item for item in one if item.key not in keys and _own(item)]
+
+
+def _own(item: Item) -> bool:
+    """Whether no other comparison looks at a word."""
+    return item.key not in _COMPARED and item.kind not in ("identifier", "environment")
 
 
 def _telling(rest: Sequence[Item]) -> list[Item]:
@@ -190,6 +190,13 @@ def _same_slot(
                 break
 
 
+def _same_place(one: Sequence[Item], other: Sequence[Item]) -> Iterator[Apart]:
+    """All alike but one word, also where that word stands in both: auditors read the audit log, admins do."""
+    apart = [pair for pair in zip(one, other, strict=False) if pair[0].key != pair[1].key]
+    if len(one) == len(other) and len(apart) == 1 and all(map(_own, apart[0])):
+        yield "word", apart[0][0].text, apart[0][1].text
+
+
 def _slots(items: Sequence[Item]) -> dict[Item, list[tuple[str, str]]]:
     """For each word the words that it stands beside within its clause."""
     found: dict[Item, list[tuple[str, str]]] = {}
@@ -210,25 +217,40 @@ def _narrower(
 
     A clause of its own, an identifier's kind and a manner of keeping are more detail.
     """
-    if bool(mine) == bool(theirs):
+    if mine and theirs:
         return
-    if not mine:
+    if theirs or (not mine and len(one) < len(other)):
         for _, left, right in _narrower(other, one, theirs, mine):
             yield "word", right, left
         return
-    extra = {item for item in mine if _qualifies(item)}
-    kept = [item for item in one if item not in extra]
-    keys = {item.key for item in kept}
-    if [item.key for item in kept] != [item.key for item in other if item.kind != "pole" or item.key in keys]:
+    extra = _beyond(one, other)
+    if not extra or not all(map(_qualifies, extra)):
         return
-    told = {item.clause for item in kept}
+    told = {item.clause for item in one if item not in extra}
     for item, after in zip(one, (*one[1:], None), strict=True):
         if item not in extra or (after is not None and after.kind == "identifier" and after.glued):
             continue
         words = sum(each.clause == item.clause for each in one)
-        if item.clause in told or (item.role == JOINED and words <= _JOINED_WORDS):
+        joined = JOINED in (item.role, after.role if after else "")
+        if item.clause in told or (joined and words <= _JOINED_WORDS):
             yield "word", item.text, ""
             return
+
+
+def _beyond(one: Sequence[Item], other: Sequence[Item]) -> set[Item]:
+    """What `one` says beyond all that `other` says, in its order; nothing where it does not say all that.
+
+    Two words for one thing say it once: we ship a deploy.
+    """
+    keys, said = ({item.key for item in side} for side in (one, other))
+    ahead = [item.key for item in other if item.kind != "pole" or item.key in keys][::-1]
+    extra = set()
+    for item in one:
+        if ahead and item.key == ahead[-1]:
+            ahead.pop()
+        elif item.kind != "concept" or item.key not in said:
+            extra.add(item)
+    return set() if ahead else extra
 
 
 def _qualifies(item: Item) -> bool:
