@@ -260,7 +260,7 @@ def test_daemon_changes_its_encoder(world: World, tmp_path: Path) -> None:
 
         def settled() -> bool:
             status = product.ask("status")
-            return bool(status["encoders"]) and not status["queue"]["embed"]
+            return bool(status["encoders"]) and not status["moving"]
 
         world.choose(OTHER_DIMENSION)
         assert product.recall(NOUNS[0], "--history")[0]["id"] == world.names[0]
