@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # What may be left out in writing: accents, the points of Hebrew, the vowel signs of Arabic.
 _MARKS = re.compile(
@@ -83,12 +84,19 @@ def words(text: str) -> list[str]:
 
 
 def telling(text: str) -> list[str]:
-    """The distinct words of a question that can tell one memory from another, in order."""
-    return [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS]
+    """The distinct words of a text that can tell one memory from another, in order."""
+    return telling_among(words(text))
+
+
+def telling_among(found: Iterable[str]) -> list[str]:
+    """The distinct ones of these words that can tell one memory from another, in order."""
+    return [word for word in dict.fromkeys(found) if word not in STOP_WORDS]
 
 
 def is_identifier(word: str) -> bool:
     """Whether a folded word names one exact thing: it holds a digit, or signs inside it."""
+    if word.isalpha():
+        return False
     return any(letter.isdigit() for letter in word) or any(sign in word for sign in "_/.:@\\")
 
 

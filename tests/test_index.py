@@ -399,7 +399,7 @@ def test_entities_know_their_rows_and_rows_their_entities(
                 ]
                 assert known.rows_of(name, role).tolist() == expected
                 assert known.rows_of(name, role, most=2).tolist() == expected[-2:]
-        told = known.entities_of(range(len(rows)))
+        told = list(map(known.of, range(len(rows))))
         assert told == [
             () if row in gone else tuple(dict.fromkeys(key for key, _ in named))
             for row, named in enumerate(rows)

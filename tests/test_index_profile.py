@@ -152,7 +152,7 @@ def told_by(index: ProfileIndex) -> list[object]:
     return [
         [index.memory(row) for row in rows],
         [[each.id for each in sorted(index.same(what), key=lambda each: each.id)] for what in WHATS],
-        [index.entities.entities_of([row]) for row in rows],
+        [index.entities.of(row) for row in rows],
         [
             sorted(map(index.id, index.entities.rows_of(key, role)))
             for key in ("kestrel", "zoë")

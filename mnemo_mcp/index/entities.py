@@ -126,8 +126,12 @@ class Entities:
 
     def few(self, key: str) -> list[int]:
         """The rows that name an entity which few do."""
-        rows = dict.fromkeys(each >> _ROLE_BITS for each in self._packed(key, None).tolist())
-        return list(rows)
+        number = self._numbers_of.get(key)
+        if number is None:
+            return []
+        held = (*self._sealed.of(number).tolist(), *self._newer.get(number, ()))
+        rows = dict.fromkeys(each >> _ROLE_BITS for each in held)
+        return [row for row in rows if row not in self._gone]
 
     def weighted(self, key: str, shares: Mapping[str, float], most: int = NEWEST) -> tuple[Rows, Floats]:
         """The newest rows that name an entity, each with the largest share among its roles there."""
@@ -154,12 +158,9 @@ class Entities:
             packed = packed[-_PARTS * max(most, _FEW) :]
         return packed[~np.isin(packed >> _ROLE_BITS, list(self._gone))] if self._gone else packed
 
-    def entities_of(self, rows: Iterable[int]) -> list[tuple[str, ...]]:
-        """Of each row, the keys of the entities it names."""
-        return [
-            tuple(dict.fromkeys(self._keys[self._numbers[place]] for place in self._places(int(row))))
-            for row in rows
-        ]
+    def of(self, row: int) -> tuple[str, ...]:
+        """The keys of the entities a row names."""
+        return tuple(dict.fromkeys(self._keys[self._numbers[place]] for place in self._places(row)))
 
     def freeze(self) -> Frozen:
         """What is known by now, for sealing and saving outside of anybody's way."""

@@ -192,9 +192,10 @@ class States:
         if kept is not None:
             self._kept.move_to_end((column, names))
             return self._shown(kept.mask)
-        codes = [self._codes[name] for name in names if name in self._codes]
         wanted = {self._code(name) for name in names}
-        mask = np.isin(getattr(self, column)[: self._size], codes)
+        among = np.zeros(len(self._codes), np.bool_)
+        among[list(wanted)] = True
+        mask = among[getattr(self, column)[: self._size]]
         return self._keep((column, names), _Kept(mask, lambda row: int(getattr(self, column)[row]) in wanted))
 
     def _standing(self, when: int, status: Status) -> Mask:

@@ -167,7 +167,7 @@ def _spread(index: ProfileIndex, front: Mapping[int, float], seeds: frozenset[in
 def _neighbours(index: ProfileIndex, row: int) -> dict[int, float]:
     """The rows linked to a row, and those that name an entity it names, where few enough do."""
     found = index.links.neighbours(row)
-    for key in index.entities.entities_of([row])[0]:
+    for key in index.entities.of(row):
         if 1 < (size := index.entities.count(key)) <= _TELLING_ENTITY:
             weight = 1.0 / log2(1 + size)
             for other in index.entities.few(key):

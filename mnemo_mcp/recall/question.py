@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
@@ -15,7 +15,7 @@ from mnemo_mcp.memory import Instant
 from mnemo_mcp.recall.asking import W, asked_part
 from mnemo_mcp.recall.before import asks_past, before_named
 from mnemo_mcp.recall.dates import Asked, asked_time
-from mnemo_mcp.words import ACKNOWLEDGEMENTS, STOP_WORDS, is_identifier, telling, words
+from mnemo_mcp.words import ACKNOWLEDGEMENTS, STOP_WORDS, is_identifier, telling_among, words
 
 _HEAD, _TAIL = 2_000, 4_000  # characters: pasted logs come first, the question about them last
 _MOST_WORDS = 96
@@ -104,7 +104,8 @@ def read(text: str, names: Names | None = None, zone: tzinfo = UTC, now: Instant
     Times are those of `zone`, told from `now`; without a `now` no time is read.
     """
     kept = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    found = telling(kept)
+    said = words(kept)
+    found = telling_among(said)
     if len(found) > _MOST_WORDS:
         found = found[: _MOST_WORDS // 3] + found[-2 * _MOST_WORDS // 3 :]
     sentences = _sentences(kept)
@@ -115,7 +116,7 @@ def read(text: str, names: Names | None = None, zone: tzinfo = UTC, now: Instant
         kept,
         tuple(found),
         tuple(word for word in found if names_one_thing(word)),
-        _bare(kept),
+        _bare(said),
         entities=entities,
         asks=asks,
         past=past or (bool(spans) and before_named(kept, spans)),
@@ -184,7 +185,8 @@ def names_one_thing(word: str) -> bool:
     return len(word) >= 4 and is_identifier(word) and any(letter.isalpha() for letter in word)
 
 
-def _bare(text: str) -> bool:
+def _bare(said: Sequence[str]) -> bool:
     """Acknowledgements, single digits and signs: nothing is asked."""
-    found = [word for word in words(text) if not (word.isdigit() and len(word) < 3)]
-    return all(word in ACKNOWLEDGEMENTS or word in STOP_WORDS for word in found) or not _WORD.search(text)
+    return all(
+        word in ACKNOWLEDGEMENTS or word in STOP_WORDS or (word.isdigit() and len(word) < 3) for word in said
+    )

@@ -42,7 +42,6 @@ class Evidence:
     of_known: float
     matched: int
     identifier: bool
-    other_identifier: bool
     name: bool
     rare: bool
     behind: float
@@ -50,9 +49,7 @@ class Evidence:
     everyday: float
 
     def sure(self, floor: Floor) -> bool:
-        """Enough to show it unasked."""
-        if self.other_identifier and not self.identifier:
-            return False
+        """Enough to show it unasked, unless it speaks of another identifier than the one asked for."""
         if self.identifier and self.rare:
             return True
         return not self._answers_everyday() and (self._said(floor) or self._meant(floor))
@@ -107,7 +104,11 @@ def survey(candidates: Candidates, floor: Floor, constants: Recall) -> Field:
 def sure(candidates: Candidates, row: int, field: Field, floor: Floor) -> bool:
     """Whether enough speaks for a row, or for one that it replaced, to show it unasked."""
     here = candidates.speaks_for(row)
-    return any(_weigh(candidates, each, here, field).sure(floor) for each in candidates.lineage(row))
+    for each in candidates.lineage(row):
+        evidence = _weigh(candidates, each, here, field)
+        if evidence.sure(floor) and (evidence.identifier or not _holds_another(candidates, each)):
+            return True
+    return False
 
 
 def _weigh(candidates: Candidates, row: int, here: float, field: Field) -> Evidence:
@@ -119,7 +120,6 @@ def _weigh(candidates: Candidates, row: int, here: float, field: Field) -> Evide
         of_known=coverage / (candidates.known_share or 1.0),
         matched=matched.count,
         identifier=matched.identifier,
-        other_identifier=_holds_another(candidates, row),
         name=matched.name,
         rare=matched.rare,
         behind=field.best - here,
