@@ -26,6 +26,7 @@ _WORDS_DEPTH = 200
 _SIGNS_DEPTH = 1_000  # of 100,000 episodes the nearest 20 are among them
 _MEANING_DEPTH = 100
 _COLUMNS = ("id", "before", "words", "speaker", "asks", "occurred_at")
+_THREAD = ("id", "before")  # whole rows are costly to read, so they are read once for all candidates
 
 
 def older(handle: Any, sought: Sought, scope: str) -> Field:
@@ -33,43 +34,44 @@ def older(handle: Any, sought: Sought, scope: str) -> Field:
     wanted, vector = sought.words, sought.vector
     if vector is not None and dimensions(handle, vector[0]) != len(vector[1]):
         vector = None
-    columns = [*_COLUMNS, *([vector_column(vector[0])] if vector else [])]
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, str] = {}
     if wanted:
-        _gather(found, _by_words(handle, wanted, scope, columns), vector)
+        found |= _by_words(handle, wanted, scope)
     if vector is not None:
-        _gather(found, _by_meaning(handle, vector, scope, columns), vector, _MEANING_DEPTH)
-    if found:
-        _gather(found, _beside(handle, found, scope, columns), vector)
-    return _field([found[name] for name in sorted(found)], sought)
+        found |= _by_meaning(handle, vector, scope)
+    if not found:
+        return _field([], np.zeros(0, np.float32), sought)
+    batch = _with_neighbours(handle, found, scope, vector).sort_by("id")
+    return _field(batch.select(list(_COLUMNS)).to_pylist(), _cosines(batch, vector), sought)
 
 
-def _by_words(handle: Any, wanted: Sequence[str], scope: str, columns: Sequence[str]) -> Any:
+def _by_words(handle: Any, wanted: Sequence[str], scope: str) -> dict[str, str]:
+    """Episodes that hold most of the wanted words, each with the one before it."""
     query = handle.search(any_of(wanted), query_type="fts").where(scope)
-    return query.select([*columns, "_score"]).limit(_WORDS_DEPTH).to_arrow()
+    found = query.select([*_THREAD, "_score"]).limit(_WORDS_DEPTH).to_arrow()
+    return _threaded(found)
 
 
-def _by_meaning(handle: Any, vector: Vector, scope: str, columns: Sequence[str]) -> Any:
+def _by_meaning(handle: Any, vector: Vector, scope: str) -> dict[str, str]:
+    """The nearest episodes among those nearest by signs, each with the one before it."""
     query = handle.search(signs(vector[1][None])[0], vector_column_name=signs_column(vector[0]))
-    found = query.distance_type("hamming").where(scope).select([*columns, "_distance"])
-    return found.limit(_SIGNS_DEPTH).to_arrow()
+    near = query.distance_type("hamming").where(scope)
+    found = near.select([*_THREAD, vector_column(vector[0]), "_distance"]).limit(_SIGNS_DEPTH).to_arrow()
+    order = np.argsort(-_cosines(found, vector), kind="stable")
+    return _threaded(found.take(order[:_MEANING_DEPTH]))
 
 
-def _beside(handle: Any, found: Mapping[str, Mapping[str, Any]], scope: str, columns: Sequence[str]) -> Any:
-    """The episodes before and after those found."""
+def _threaded(batch: Any) -> dict[str, str]:
+    return dict(zip(*(batch[name].to_pylist() for name in _THREAD), strict=True))
+
+
+def _with_neighbours(handle: Any, found: Mapping[str, str], scope: str, vector: Vector | None) -> Any:
+    """The rows of the episodes found, of those before them and of those after them."""
     listed = ", ".join(map(literal, found))
-    before = ", ".join({literal(each["before"]) for each in found.values() if each["before"]}) or "NULL"
+    before = ", ".join(map(literal, {*found, *found.values()} - {""}))
+    columns = [*_COLUMNS, *([vector_column(vector[0])] if vector else [])]
     near = f"(id IN ({before}) OR before IN ({listed}))"
-    return handle.search().where(f"{scope} AND {near}").select(list(columns)).to_arrow()
-
-
-def _gather(found: dict[str, dict[str, Any]], batch: Any, vector: Vector | None, most: int = 0) -> None:
-    """Add the rows of a batch to those `found`, with their cosines; only the `most` nearest if given."""
-    near = _cosines(batch, vector)
-    rows = batch.select(list(_COLUMNS)).to_pylist()
-    order = np.argsort(-near, kind="stable")[:most] if most else range(len(rows))
-    for index in order:
-        found.setdefault(rows[index]["id"], {**rows[index], "cosine": float(near[index])})
+    return handle.search().where(f"{scope} AND {near}").select(columns).to_arrow()
 
 
 def _cosines(batch: Any, vector: Vector | None) -> Floats:
@@ -79,7 +81,7 @@ def _cosines(batch: Any, vector: Vector | None) -> Floats:
     return cosines(vectors, lengths(vectors), vector[1])
 
 
-def _field(rows: Sequence[dict[str, Any]], sought: Sought) -> Field:
+def _field(rows: Sequence[Mapping[str, Any]], near: Floats, sought: Sought) -> Field:
     wanted, (start, end) = sought.words, sought.told_in()
     places = {row["id"]: place for place, row in enumerate(rows)}
     before = np.array([places.get(row["before"], -1) for row in rows], np.int64)
@@ -94,7 +96,7 @@ def _field(rows: Sequence[dict[str, Any]], sought: Sought) -> Field:
         after,
         np.array(counts, np.float32).reshape(len(wanted), len(rows)),
         np.array([len(words) for words in held], np.float32),
-        np.array([row["cosine"] for row in rows], np.float32),
+        near,
         np.array([row["asks"] for row in rows], np.bool_),
         np.array([bool(asked & set(row["speaker"].split())) for row in rows], np.bool_),
         np.array([start <= row["occurred_at"] < end for row in rows], np.bool_),
