@@ -1,8 +1,9 @@
 """Search over episodes as a store grows: what carrying and asking cost, and whether older ones are found.
 
 Episodes are made up, 20 to a thread, and their vectors are sums of one random vector a word, so that no
-model's time is in the figures. `same_ten` is the share of the first ten that search gives as well when it
-holds every episode in memory.
+model's time is in the figures. Asked is first while only the newest episodes are in memory, then when older ones
+are, too, as far as there is room. `same_ten` is the share of the first ten that search gives as well when it weighs
+every episode.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ def main() -> None:
         whole = Projection(Path(folder) / "search", dims, chunk=given.episodes + 1)
         questions = [common.made_up_question(random.Random(each)) for each in range(_QUESTIONS)]
         first = _cpu(lambda: _search(asked, encoder, questions[0]))
-        taken, same = [], []
-        for text in questions:
-            taken.append(_cpu(lambda text=text: _search(asked, encoder, text)))
-            ids, exact = ({hit.id for hit in _search(each, encoder, text)} for each in (asked, whole))
-            same.append(len(ids & exact) / len(exact))
+        exact = [_ids(whole, encoder, text) for text in questions]
+        newest_held = _asked(asked, encoder, questions, exact)
+        reached = _cpu(lambda: _reach_back(asked))
+        held = _asked(asked, encoder, questions, exact)
+        recent = asked.recent()
         size = sum(file.stat().st_size for file in Path(folder, "search").rglob("*") if file.is_file())
         store.close()
     result = {
@@ -75,8 +76,10 @@ def main() -> None:
         "store_cpu_ms_each": round(stored / given.episodes, 3),
         "carry_cpu_ms_each": round(carried / given.episodes, 3),
         "first_question_cpu_ms": round(first),
-        "question_cpu": common.summary(taken),
-        "same_ten": round(sum(same) / len(same), 4),
+        "newest_held": newest_held,
+        "held": held,
+        "reach_back_cpu_s": round(reached / 1000, 1),
+        "held_mib": round(recent.bytes / 2**20) if recent else 0,
         "table_mib_per_1000": round(size / 2**20 / given.episodes * 1_000, 2),
     }
     common.report(result, given.json)
@@ -115,6 +118,25 @@ def _carry(relay: Relay, projection: Projection) -> None:
             projection.maintain(_KEEP)
             common.progress(f"{relay.lag()} episodes left")
     projection.maintain(_KEEP)
+
+
+def _reach_back(projection: Projection) -> None:
+    while projection.reach_back():
+        pass
+
+
+def _asked(
+    projection: Projection, encoder: WordSums, questions: Sequence[str], exact: Sequence[set[str]]
+) -> dict[str, object]:
+    taken, same = [], []
+    for text, ten in zip(questions, exact, strict=True):
+        taken.append(_cpu(lambda text=text: _search(projection, encoder, text)))
+        same.append(len(_ids(projection, encoder, text) & ten) / len(ten))
+    return {"question_cpu": common.summary(taken), "same_ten": round(sum(same) / len(same), 4)}
+
+
+def _ids(projection: Projection, encoder: WordSums, text: str) -> set[str]:
+    return {hit.id for hit in _search(projection, encoder, text)}
 
 
 def _search(projection: Projection, encoder: WordSums, text: str) -> list[Hit]:

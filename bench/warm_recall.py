@@ -37,6 +37,7 @@ def main() -> None:
     encoders.warm()
     try:
         _wait_until_ready()
+        _wait_until_idle(ask("status", {})["pid"])
         result = _measure(encoders, given.questions)
     finally:
         cli.main(["stop"])
@@ -78,6 +79,15 @@ def _wait_until_ready() -> None:
             return
         time.sleep(0.5)
     raise SystemExit("the daemon did not settle in five minutes")
+
+
+def _wait_until_idle(pid: int) -> None:
+    """Compacting, and reading older episodes into memory, are not what is measured."""
+    quiet = 0
+    while quiet < 4 and _cpu_ms(pid):
+        before = _cpu_ms(pid)
+        time.sleep(1)
+        quiet = quiet + 1 if _cpu_ms(pid) - before < 50 else 0
 
 
 def _measure(encoders: EncoderPair, questions: int) -> dict[str, object]:

@@ -279,11 +279,14 @@ class Service:
     def status(self) -> Mapping[str, Any]:
         """Counts, encoders, what waits, and every problem in words."""
         profile = self.settings.profile
+        index = self.index.profile(profile)
+        with index.lock:
+            memories = index.states.standing()
         return {
             "version": __version__,
             "home": str(self.settings.home),
             "profile": profile,
-            "memories": self.store.truth.count(profile),
+            "memories": memories,
             "episodes": self.store.episodes.count(profile),
             "encoders": [encoder.id for encoder in self.encoders.ready_encoders()],
             "moving": self.upkeep.moving(),

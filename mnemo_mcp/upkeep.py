@@ -149,6 +149,17 @@ class Upkeep:
             return self._encoders.serving()
         return self._encoders.ready_encoders()
 
+    def reach_back(self) -> bool:
+        """Hold more of the older episodes in RAM; False where there is nothing to be gained."""
+        with self._carrying:
+            try:
+                return self._tables()[0].reach_back()
+            except StoreDamaged as error:
+                self._rebuild(self._projection, error)
+            except StoreError as error:
+                self._problem = str(error)
+            return False
+
     def moving(self) -> str:
         """How far a change of encoders is, in words; empty where there is none."""
         if not self._encoders.moving:
@@ -252,7 +263,8 @@ class Upkeep:
         with self._opening:
             if self._projection is None or self._relay is None:
                 dims = {encoder.id: encoder.dims for encoder in self._encoders.ready_encoders()}
-                self._projection = Projection(self._settings.search, dims)
+                memory = self._settings.daemon.episodes_mib
+                self._projection = Projection(self._settings.search, dims, memory_mib=memory)
                 self._relay = Relay(self._store, self._projection, self._carried, self._embedding)
             return self._projection, self._relay
 

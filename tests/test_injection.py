@@ -266,7 +266,7 @@ def test_a_subagents_task_is_no_question(words_only: Service) -> None:
 @examples(max_examples=150, deadline=None)
 @given(ANY)
 def test_any_text_is_a_prompt(words_only: Service, text: str) -> None:
-    if words_only.store.truth.count("any") == 0:
+    if not len(words_only.index.profile("any")):
         tell_all(
             words_only, ("Run ci with --error-on-warnings.", "C++ and C# use ubuntu 20.04"), profile="any"
         )

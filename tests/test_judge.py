@@ -77,7 +77,7 @@ def test_same_confirms(service: Service, judge: ScriptedJudge) -> None:
     outcome = service.judge.settle(told)
     assert (outcome.outcome, outcome.id) == ("confirmed", first)
     assert set(told.episodes) < set(memory(service, first).episodes)
-    assert service.store.truth.count("personal") == 1
+    assert service.status()["memories"] == 1
 
 
 def test_updates_closes_the_old_one_when_the_new_one_begins(service: Service, judge: ScriptedJudge) -> None:
@@ -204,7 +204,7 @@ def test_what_is_not_worth_it_stays_in_its_episodes(
     judge.about_itself[doubt] = 0.2
     told = candidate(service, "Three tests fail on the branch.")
     outcome = service.judge.settle(told)
-    assert outcome.outcome == "refused" and service.store.truth.count("personal") == 0
+    assert outcome.outcome == "refused" and service.status()["memories"] == 0
     assert service.store.episodes.get(told.episodes[0], "personal").text
 
 
@@ -333,7 +333,7 @@ def test_a_candidate_the_model_cannot_be_asked_about_is_not_stored(
     server.answer = lambda request: fails(503)
     with pytest.raises(EndpointError):
         service.judge.settle(candidate(service, THURSDAY))
-    assert service.store.truth.count("personal") == 0
+    assert service.status()["memories"] == 0
 
 
 def test_a_request_that_is_refused_for_good_is_no_answer(
@@ -392,7 +392,7 @@ def test_a_decision_about_what_changed_meanwhile_is_taken_anew(
     service.forget(first)
     with service.store.write() as tx:
         assert service.judge.apply(tx, decision).outcome == "stale"
-    assert service.store.truth.count("personal") == 0
+    assert service.status()["memories"] == 0
     assert service.judge.settle(told).outcome == "added"
 
 

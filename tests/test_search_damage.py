@@ -27,51 +27,113 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.store.close()
 
 
-# What is older than the rows held in memory
+# More episodes than are all weighed, held in memory or looked up in the table
 
 
-@pytest.fixture
-def long(tmp_path: Path) -> Iterator[World]:
-    """A world of which only the newest 16 to 20 episodes are held in memory."""
-    made = World(tmp_path, Trigrams(), chunk=4)
+class Long(World):
+    """A world of which 20 episodes are all weighed, and the newest 16 to 20 read into memory at once."""
+
+    held = True
+    """Whether older ones are held, too."""
+
+    def open(self) -> None:
+        super().open()
+        while self.held and self.projection.reach_back():
+            pass
+
+
+@pytest.fixture(params=[True, False], ids=["held", "looked-up"])
+def long(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Long]:
+    made = Long(tmp_path, Trigrams(), chunk=4)
+    made.held = request.param
     yield made
     made.store.close()
 
 
-def test_older_episodes_are_found_as_if_they_were_recent(long: World) -> None:
+def first_ten(world: World) -> list[list[str]]:
+    return [[hit.id for hit in world.find(question)] for question in QUESTIONS]
+
+
+def test_of_many_episodes_the_same_are_found_as_if_all_were_weighed(long: Long) -> None:
     said = talk(long, 120)
     for _ in range(30):
         long.relay.step(7)
         long.find("gateway")
     long.level()
-    whole = Projection(long.folder, {}, clock=later)
-    parts, long.projection = long.projection, whole
-    exact = [[hit.id for hit in long.find(question)] for question in QUESTIONS]
+    parts, long.projection = long.projection, Projection(long.folder, {}, clock=later)
+    exact = first_ten(long)
     long.projection = parts
-    assert [[hit.id for hit in long.find(question)] for question in QUESTIONS] == exact
+    assert first_ten(long) == exact
+    long.open()
+    assert first_ten(long) == exact
     assert long.find("turbine of unit 27")[0].id == said[27].id
     assert long.find("unit 27", meaning=False)[0].id == said[27].id
-    before = long.answers()
     shutil.rmtree(long.folder)
     long.open()
     long.level()
-    assert long.answers() == before
+    long.open()
+    assert first_ten(long) == exact
 
 
-def test_older_episodes_bring_their_neighbours(long: World) -> None:
+def test_older_episodes_are_held_as_far_as_there_is_room(long: Long) -> None:
+    said = talk(long, 120)
+    long.level()
+    dims = {each.id: each.dims for each in long.encoders}
+    small = Projection(long.folder, dims, clock=later, chunk=4, memory_mib=0.03)
+    while small.reach_back():
+        pass
+    recent = small.recent()
+    assert recent and 0 < recent.first < 100 and recent.bytes < 0.04 * 2**20
+    exact = first_ten(long)
+    long.projection = small
+    assert first_ten(long) == exact
+    assert long.find("turbine of unit 27")[0].id == said[27].id
+    long.relay = Relay(long.store, small, lambda: long.encoders)
+    talk(long, 60)
+    long.level()
+    recent = small.recent()
+    assert recent and recent.bytes < 0.04 * 2**20, "it grew on and on"
+
+
+def test_episodes_reached_for_bring_what_was_said_before_and_after(long: Long) -> None:
+    asked = long.say("Which port does the observatory listen on?", session="a")
+    talk(long, 40)
+    answer = long.say("It is 8081, since the move.", session="a")
+    talk(long, 30)
+    long.level()
+    long.open()
+    found = [hit.id for hit in long.find("observatory port", meaning=False)]
+    assert found[0] == asked.id and answer.id in found
+
+
+def test_vectors_that_come_later_are_found_among_held_episodes(long: Long) -> None:
+    ready, long.encoders = long.encoders, []
+    said = talk(long, 90)
+    long.level()
+    long.open()
+    long.encoders = ready
+    assert long.find("turbine of unit 27")[0].meaning_rank is None
+    long.level(20)
+    assert long.find("turbine of unit 27")[0].id == said[27].id
+    assert long.find("turbine of unit 27")[0].meaning_rank == 1
+
+
+def test_older_episodes_bring_their_neighbours(long: Long) -> None:
     long.say("Which port does the observatory listen on?", session="a")
     answer = long.say("It is 8081, since the move.", session="a")
     talk(long, 60)
     long.level()
+    long.open()
     found = [hit.id for hit in long.find("observatory port", meaning=False)]
     assert answer.id in found
 
 
-def test_scope_holds_among_older_episodes(long: World) -> None:
+def test_scope_holds_among_older_episodes(long: Long) -> None:
     ours = long.say("The harbour crane is painted green.", project="atlas")
     for number in range(230):
         long.say("The harbour crane, the harbour crane!", profile=("p", "q")[number % 2], project="borea")
     long.level()
+    long.open()
     for meaning in (True, False):
         assert [hit.id for hit in long.find("harbour crane", projects=["atlas"], meaning=meaning)] == [
             ours.id
@@ -79,11 +141,31 @@ def test_scope_holds_among_older_episodes(long: World) -> None:
         assert long.find("harbour crane", projects=["atlas"], exclude_session="s", meaning=meaning) == []
 
 
-def test_what_is_erased_among_older_episodes_is_gone(long: World) -> None:
+def test_scope_holds_where_not_all_inside_it_are_weighed(long: Long) -> None:
+    ours = [long.say(f"Crane {number} of ours is green.", session=f"s{number}") for number in range(40)]
+    for number in range(230):
+        session = f"s{number % 40}"  # what stands beside ours, and holds every word of the question
+        long.say("The green crane, the crane of ours!", profile="q", project="borea", session=session)
+    theirs = [
+        long.say(f"Crane {number} is red.", project="borea", session=f"s{number}") for number in range(30)
+    ]
+    long.level()
+    long.open()
+    for meaning in (True, False):
+        found = long.find("green crane of ours", limit=300, meaning=meaning)
+        assert {hit.id for hit in found} <= {each.id for each in (*ours, *theirs)}
+        found = long.find("green crane of ours", limit=300, projects=[""], meaning=meaning)
+        assert {hit.id for hit in found} == {each.id for each in ours}
+        found = long.find("green crane of ours", limit=300, exclude_session="s7", meaning=meaning)
+        assert ours[7].id not in {hit.id for hit in found} and ours[8].id in {hit.id for hit in found}
+
+
+def test_what_is_erased_among_older_episodes_is_gone(long: Long) -> None:
     secret = "q7" + "xv" * 5
     said = long.say(f"The key is {secret}.", session="t")
     talk(long, 60)
     long.level()
+    long.open()
     assert long.find(secret, meaning=False)[0].id == said.id
     long.note(said.id, Operation.ERASE)
     long.level()

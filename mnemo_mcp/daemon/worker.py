@@ -64,7 +64,11 @@ class Worker:
             service.tasks.maintain()
             service.upkeep.maintain()  # also long after the last change: old versions go when they are old
             self._maintained = time.monotonic()
-        return busy or bool(embedded or carried)
+        if busy or embedded or carried:
+            return True
+        if self._carrying:
+            service.upkeep.reach_back()  # bit by bit, at the pace of an idle daemon
+        return False
 
     def _may_carry(self) -> bool:
         """Importing LanceDB takes seconds of a core, so the first time it waits until no hook is asking."""

@@ -116,6 +116,10 @@ class States:
     def is_kind(self, row: int, kind: str) -> bool:
         return int(self._kind[row]) == self._codes.get(kind)
 
+    def standing(self) -> int:
+        """How many rows are neither retracted nor erased nor merged into another one."""
+        return self._size - int(np.count_nonzero(self._dead[: self._size]))
+
     def ended(self, row: int, at: int) -> bool:
         """Whether a row held before an instant (milliseconds) and does not any more."""
         return self._status(row, at) is Status.CLOSED

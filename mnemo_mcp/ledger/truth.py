@@ -193,17 +193,6 @@ class Truth:
             row = connection.execute("SELECT id FROM ledger WHERE seq = ?", (seq,)).fetchone()
         return None if row is None else str(row[0])
 
-    def count(self, profile: str) -> int:
-        """How many memories of `profile` are neither retracted nor erased."""
-        with self._database.read() as connection:
-            return int(
-                connection.execute(
-                    "SELECT count(*) FROM snapshot WHERE profile = ?"
-                    " AND NOT state ->> '$.retracted' AND NOT state ->> '$.erased'",
-                    (profile,),
-                ).fetchone()[0]
-            )
-
     def citing(self, episode: str) -> list[Memory]:
         """The memories that cite an episode."""
         with self._database.read() as connection:

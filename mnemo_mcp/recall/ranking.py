@@ -37,10 +37,13 @@ class Ranked:
     weights: Mapping[Channel, float] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
 
-    def ranks(self, row: int) -> dict[str, int]:
-        """Where a row stands in the channels that hold it."""
-        places = {str(name): np.flatnonzero(each.rows == row) for name, each in self.lists.items()}
-        return {name: int(found[0]) + 1 for name, found in places.items() if len(found)}
+    def ranks(self) -> dict[int, dict[str, int]]:
+        """Where each row stands in the channels that hold it."""
+        found: dict[int, dict[str, int]] = {}
+        for name, each in self.lists.items():
+            for rank, row in enumerate(each.rows.tolist(), 1):
+                found.setdefault(row, {})[str(name)] = rank
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,13 @@ class Recaller:
 
     def _told(self, index: ProfileIndex, tiers: Sequence[_Tier], ask: Ask) -> list[RecalledMemory]:
         """The rows of every tier as the memories they were at the instant asked about."""
-        return [_recalled(placed, index, tier, ask) for tier in tiers for placed in tier.ranked.placed]
+        found = []
+        for tier in tiers:
+            ranks = tier.ranked.ranks()
+            found += [
+                _recalled(each, index, tier, ranks.get(each.row, {}), ask) for each in tier.ranked.placed
+            ]
+        return found
 
     def _within(self, index: ProfileIndex, asked: Asked, ask: Ask) -> Answer:
         """What began, was decided or was said in the time asked about, in its order."""
@@ -319,14 +325,16 @@ def _any(masks: Iterable[Mask]) -> Mask:
     return np.logical_or.reduce([first, *others]) if others else first
 
 
-def _recalled(placed: Placed, index: ProfileIndex, tier: _Tier, ask: Ask) -> RecalledMemory:
+def _recalled(
+    placed: Placed, index: ProfileIndex, tier: _Tier, ranks: Mapping[str, int], ask: Ask
+) -> RecalledMemory:
     memory = tier.view.states.get(placed.row) or index.memory(placed.row)
     return RecalledMemory(
         memory,
         tier.statuses[0] if len(tier.statuses) == 1 else memory.status(ask.at),
         placed.score,
         placed.sure,
-        tier.ranked.ranks(placed.row),
+        ranks,
         "" if placed.outdated_by is None else index.id(placed.outdated_by),
         placed.reasons,
         tuple(index.id(row) for row in placed.repeats),

@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 # Set on two of LoCoMo's ten conversations (conv-26, conv-30); see docs/recall.md, "Episodes".
 VECTOR_WEIGHT = 0.47
-_K1, _B = 1.2, 0.4  # with the full length normalisation of 0.75 short answers crowd out what says something
+K1, B = 1.2, 0.4  # with the full length normalisation of 0.75 short answers crowd out what says something
 _COVERAGE = 0.3  # the share of the question that is held, beside BM25
 _NEIGHBOUR_WORDS = 60  # of a longer neighbour only so many count: it would drown what stands beside it
 _SPREAD = 0.1  # of MiniLM's cosines: what lies so far above the field is as good as a tenth of all words
@@ -60,6 +60,8 @@ class Field:
     `before` and `after` are the places of an episode's neighbours in its thread, -1 where there is none;
     `counts` says how often each word of the question occurs (words x episodes), `cosines` is NaN without a
     vector, `named` whether the question names who said it, `timely` whether it is from a time it names.
+    Some episodes stand for `size` of them: the `usual` ones show how long and how near they are, `held`
+    tells how many hold each word.
     """
 
     ids: npt.NDArray[np.object_]
@@ -71,6 +73,9 @@ class Field:
     asks: Mask
     named: Mask
     timely: Mask
+    usual: Mask
+    held: Floats
+    size: int
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -89,6 +94,9 @@ class Field:
             np.concatenate([self.asks, other.asks]),
             np.concatenate([self.named, other.named]),
             np.concatenate([self.timely, other.timely]),
+            np.concatenate([self.usual, other.usual]),
+            self.held + other.held,
+            self.size + other.size,
         )
 
 
@@ -113,32 +121,38 @@ def weigh(field: Field, vector_weight: float = VECTOR_WEIGHT) -> Weighed:
     words = _by_words(field) if words_heard else nothing
     cosines = np.where(there, field.cosines, np.float32(-1.0)) if meaning_heard else nothing
     share = vector_weight if words_heard and meaning_heard else float(meaning_heard)
-    near = _by_meaning(field.cosines, there) if meaning_heard else nothing
+    near = _by_meaning(field.cosines, there, field.usual) if meaning_heard else nothing
     score = (1 - share) * words + share * near + _beside_content(field)
     return Weighed((words > 0) | (cosines > 0), score.astype(np.float32), words, cosines)
+
+
+def tells(held: Floats, size: int) -> Floats:
+    """How much each word tells that so many of `size` episodes hold: the rarer the more (idf)."""
+    return np.asarray(np.log(1 + (size - held + 0.5) / (held + 0.5)), np.float32)
 
 
 def _by_words(field: Field) -> Floats:
     """BM25 over the three windows, with the share of the question's weight that the widest one holds."""
     part = np.minimum(1, _NEIGHBOUR_WORDS / np.maximum(field.lengths, 1))
-    held = np.count_nonzero(field.counts, axis=1)
-    tells = np.log(1 + (len(field) - held + 0.5) / (held + 0.5)).astype(np.float32)
+    weights = tells(field.held, field.size)
+    usual = field.usual if field.usual.any() else slice(None)
     counts, lengths = field.counts, field.lengths
     bm25 = np.zeros(len(field), np.float32)
     for beside in (None, field.before, field.after):
         if beside is not None:
             counts = counts + _of(field.counts * part, beside)
             lengths = lengths + _of(field.lengths * part, beside)
-        norm = _K1 * (1 - _B + _B * lengths / (lengths.mean() or 1.0))
-        bm25 += tells @ (counts * (_K1 + 1) / (counts + norm))
-    coverage = tells @ (counts > 0).astype(np.float32) / (tells.sum() or 1.0)
+        norm = K1 * (1 - B + B * lengths / (lengths[usual].mean() or 1.0))
+        bm25 += weights @ (counts * (K1 + 1) / (counts + norm))
+    coverage = weights @ (counts > 0).astype(np.float32) / (weights.sum() or 1.0)
     # where even the best holds little of the question, its words tell little: meaning has the say
     return np.asarray((bm25 / (bm25.max() or 1.0) + _COVERAGE * coverage) * coverage.max(), np.float32)
 
 
-def _by_meaning(cosines: Floats, there: Mask) -> Floats:
-    """How far each cosine stands above the middle of the field; cosines of encoders do not compare."""
-    middle, spread = cosines[there].mean(), cosines[there].std()
+def _by_meaning(cosines: Floats, there: Mask, usual: Mask) -> Floats:
+    """How far each cosine stands above the middle of the usual; cosines of encoders do not compare."""
+    shown = cosines[there & usual] if (there & usual).any() else cosines[there]
+    middle, spread = shown.mean(), shown.std()
     return np.where(there, (cosines - middle) * (_SPREAD / (spread or 1.0)), np.float32(0.0))
 
 

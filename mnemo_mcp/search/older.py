@@ -90,14 +90,18 @@ def _field(rows: Sequence[Mapping[str, Any]], near: Floats, sought: Sought) -> F
     held = [row["words"].split(" ") for row in rows]
     counts = [[words.count(word) for words in held] for word in wanted]
     asked = set(wanted)
+    often = np.array(counts, np.float32).reshape(len(wanted), len(rows))
     return Field(
         np.array([row["id"] for row in rows], np.object_),
         before,
         after,
-        np.array(counts, np.float32).reshape(len(wanted), len(rows)),
+        often,
         np.array([len(words) for words in held], np.float32),
         near,
         np.array([row["asks"] for row in rows], np.bool_),
         np.array([bool(asked & set(row["speaker"].split())) for row in rows], np.bool_),
         np.array([start <= row["occurred_at"] < end for row in rows], np.bool_),
+        np.zeros(len(rows), np.bool_),
+        np.count_nonzero(often, axis=1).astype(np.float32),
+        len(rows),
     )

@@ -40,6 +40,7 @@ from mnemo_mcp.search.tables import (
     worn,
 )
 from mnemo_mcp.search.trouble import PassedOver, Translated
+from mnemo_mcp.settings import EPISODES_MIB
 from mnemo_mcp.times import Clock, system_clock
 
 Found = list[tuple[str, float]]
@@ -49,6 +50,7 @@ _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 256 * 2**20, 64 * 2**20  # LanceDB's
 _CODE = re.compile(r"(?:os error |Errno |code: )(\d+)")
 _OUTER = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 _OUTER |= {errno.ENOMEM, errno.EIO}
+_OVERFULL = 1.25  # times what may be held of episodes in RAM, until it is read anew
 _T = TypeVar("_T")
 
 
@@ -57,7 +59,8 @@ class Projection:
 
     `folder` is a local one, or an address LanceDB knows (`s3://...`, `db://...`), which is handed on as it
     is; only local folders are tested. `encoders` gives the dimensions of each encoder by its id. The newest
-    four to five times `chunk` episodes are held in RAM (`recent.py`).
+    four to five times `chunk` episodes are held in RAM (`recent.py`), and older ones as they are reached for,
+    up to `memory_mib`.
 
     Methods raise `StoreDamaged` when a table cannot be used as it is and must be made anew, and `StoreBusy`
     or `StoreError` for other trouble.
@@ -69,6 +72,7 @@ class Projection:
         encoders: Mapping[str, int],
         clock: Clock = system_clock,
         chunk: int = CHUNK_EPISODES,
+        memory_mib: float = EPISODES_MIB,
     ) -> None:
         self._remote = "://" in str(folder)
         self._folder = Path(folder).absolute()
@@ -76,6 +80,7 @@ class Projection:
         self._encoders = dict(encoders)
         self._clock = clock
         self._chunk = chunk
+        self._memory_bytes = memory_mib * 2**20
         self._writing = threading.Lock()
         self._opening = threading.Lock()
         self._connection: Any = None
@@ -133,6 +138,19 @@ class Projection:
                 self._recent = self._read_recent()
             return self._recent
 
+    def reach_back(self) -> bool:
+        """Hold a further chunk of older episodes in RAM; False where all are held, or all that may be."""
+        if (recent := self.recent()) is None:
+            return False
+        with self._writing:
+            if recent is not self._recent or not recent.first or recent.bytes >= self._memory_bytes:
+                return False
+            first = max(0, recent.first - self._chunk)
+            between = f"number >= {first} AND number < {recent.first}"
+            rows = self.read(EPISODES, lambda handle: _numbered(handle, between), None)
+            recent.take_older(rows, first)
+        return True
+
     def put(self, table: Table, rows: Sequence[Row], vectors: Mapping[str, Matrix], place: int) -> None:
         """Add rows, or replace those of the same ids; from then on `table` reflects the store up to `place`.
 
@@ -148,10 +166,9 @@ class Projection:
                 merge = handle.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
                 merge.execute(batch, on_bad_vectors="null")
             if table == EPISODES and self._recent is not None:
-                if self._recent.first == first_recent(place, self._chunk):
-                    self._recent.take(batch)
-                else:
-                    self._recent = None  # so much has come that others are the recent ones
+                self._recent.take(batch)
+                if self._recent.bytes > _OVERFULL * self._memory_bytes:
+                    self._recent = None  # read anew without the oldest
 
     def remove(self, table: Table, ids: Iterable[str]) -> None:
         """Take rows out for good: the table and its index are written anew without them.
@@ -212,12 +229,11 @@ class Projection:
             return ask(handle)
 
     def _read_recent(self) -> Recent | None:
-        recent = Recent(first_recent(self.place(EPISODES), self._chunk))
+        first = first_recent(self.place(EPISODES), self._chunk)
+        recent = Recent(first, self._chunk)
 
         def ask(handle: Any) -> Recent:
-            columns = [*RECENT_COLUMNS, *vector_columns(handle.schema)]
-            rows = handle.search().where(f"number >= {recent.first}").select(columns).to_arrow()
-            recent.take(rows.sort_by("number"))
+            recent.take(_numbered(handle, f"number >= {first}"))
             return recent
 
         return self.read(EPISODES, ask, None)
@@ -282,6 +298,12 @@ class Projection:
 
 def _ids(query: Any) -> list[str]:
     return [row["id"] for row in query.select(["id"]).to_list()]
+
+
+def _numbered(handle: Any, where: str) -> Any:
+    """The rows of the episodes' table that are held in RAM, in the order of their numbers."""
+    columns = [*RECENT_COLUMNS, *vector_columns(handle.schema)]
+    return handle.search().where(where).select(columns).to_arrow().sort_by("number")
 
 
 def _best(found: Found, depth: int) -> Found:
