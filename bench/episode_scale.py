@@ -1,9 +1,9 @@
 """Search over episodes as a store grows: what carrying and asking cost, and whether older ones are found.
 
 Episodes are made up, 20 to a thread, and their vectors are sums of one random vector a word, so that no
-model's time is in the figures. Asked is first while only the newest episodes are in memory, then when older ones
-are, too, as far as there is room. `same_ten` is the share of the first ten that search gives as well when it weighs
-every episode.
+model's time is in the figures. Asked is first while only the newest episodes are in memory, then when older
+ones are, too, as far as there is room. `same_ten` is the share of the first ten that search gives as well
+when it weighs every episode.
 """
 
 from __future__ import annotations
