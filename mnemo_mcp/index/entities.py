@@ -119,18 +119,15 @@ class Entities:
         rows = rows[np.diff(rows, prepend=-1) > 0]
         return rows if most is None else rows[-most:]
 
-    def count(self, key: str) -> int:
-        """In how many roles of how many rows an entity is named, those taken out included."""
-        number = self._numbers_of.get(key)
-        return 0 if number is None else len(self._sealed.of(number)) + len(self._newer.get(number, ()))
-
-    def few(self, key: str) -> list[int]:
-        """The rows that name an entity which few do."""
+    def few(self, key: str, most: int) -> list[int]:
+        """The rows that name an entity; none where it is named more than `most` times."""
         number = self._numbers_of.get(key)
         if number is None:
             return []
-        held = (*self._sealed.of(number).tolist(), *self._newer.get(number, ()))
-        rows = dict.fromkeys(each >> _ROLE_BITS for each in held)
+        sealed, newer = self._sealed.of(number), self._newer.get(number, ())
+        if len(sealed) + len(newer) > most:
+            return []
+        rows = dict.fromkeys(each >> _ROLE_BITS for each in (*sealed.tolist(), *newer))
         return [row for row in rows if row not in self._gone]
 
     def weighted(self, key: str, shares: Mapping[str, float], most: int = NEWEST) -> tuple[Rows, Floats]:

@@ -168,9 +168,9 @@ def _neighbours(index: ProfileIndex, row: int) -> dict[int, float]:
     """The rows linked to a row, and those that name an entity it names, where few enough do."""
     found = index.links.neighbours(row)
     for key in index.entities.of(row):
-        if 1 < (size := index.entities.count(key)) <= _TELLING_ENTITY:
-            weight = 1.0 / log2(1 + size)
-            for other in index.entities.few(key):
+        if len(named := index.entities.few(key, _TELLING_ENTITY)) > 1:
+            weight = 1.0 / log2(1 + len(named))
+            for other in named:
                 if other != row:
                     found[other] = max(found.get(other, 0.0), weight)
     return found

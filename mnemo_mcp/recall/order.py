@@ -123,7 +123,7 @@ def _moved(placed: Placed, standing: Standing, candidates: Candidates, now: int,
     if candidates.question.past and known.ended(row, now):
         factor *= 1 + constants.past_gain
         reasons.append("the past is asked about")
-    return replace(placed, score=placed.score * factor, reasons=tuple(reasons))
+    return Placed(placed.row, placed.score * factor, placed.sure, tuple(reasons), speaks=placed.speaks)
 
 
 def _saying_first(placed: Sequence[Placed], candidates: Candidates, constants: Recall) -> list[Placed]:

@@ -75,10 +75,20 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How each row stands at the asked instants; `states` holds the memories that stood otherwise then."""
+    """How each row stands at the asked instants; `then` holds memories changed since, as they were."""
 
-    masks: Mapping[Status, Mask]
-    states: Mapping[int, Memory] = field(default_factory=dict)
+    index: ProfileIndex
+    ask: Ask
+    then: Mapping[int, Memory | None] = field(default_factory=dict)
+
+    def having(self, status: Status) -> Mask:
+        """The rows that stood so."""
+        ask, mask = self.ask, self.index.states.having(self.ask.at, status)
+        if ask.known_at is not None:
+            mask = mask & self.index.states.known_by(ask.known_at)
+        for row, memory in self.then.items():
+            mask[row] = memory is not None and memory.status(ask.at) is status
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +210,7 @@ class Recaller:
         tiers: list[_Tier] = []
         found = 0
         for statuses in _told(ask, question):
-            allowed = scope & _any(view.masks[status] for status in statuses)
+            allowed = scope & _any(map(view.having, statuses))
             if found <= ask.limit and allowed.any():
                 ranked = ranking.of(index, allowed, ask.limit + _LOOK_BEYOND)
                 tiers.append(_Tier(statuses, ranked, view))
@@ -253,20 +263,10 @@ class Recaller:
             return None, (f"Answered from words alone: {error}",)
 
     def _view(self, index: ProfileIndex, ask: Ask) -> _View:
-        masks = {status: index.states.having(ask.at, status) for status in Status}
         if ask.known_at is None:
-            return _View(masks)
-        known = index.states.known_by(ask.known_at)
-        masks = {status: mask & known for status, mask in masks.items()}
-        states: dict[int, Memory] = {}
-        for row in index.states.changed_after(ask.known_at):
-            then = self._versions.by(index.memory(row), ask.known_at)
-            status = then.status(ask.at) if then else None
-            for each, mask in masks.items():
-                mask[row] = each is status
-            if then:
-                states[row] = then
-        return _View(masks, states)
+            return _View(index, ask)
+        changed = index.states.changed_after(ask.known_at)
+        return _View(index, ask, {row: self._versions.by(index.memory(row), ask.known_at) for row in changed})
 
 
 def _answered(found: Sequence[RecalledMemory]) -> bool:
@@ -328,7 +328,7 @@ def _any(masks: Iterable[Mask]) -> Mask:
 def _recalled(
     placed: Placed, index: ProfileIndex, tier: _Tier, ranks: Mapping[str, int], ask: Ask
 ) -> RecalledMemory:
-    memory = tier.view.states.get(placed.row) or index.memory(placed.row)
+    memory = tier.view.then.get(placed.row) or index.memory(placed.row)
     return RecalledMemory(
         memory,
         tier.statuses[0] if len(tier.statuses) == 1 else memory.status(ask.at),
