@@ -12,6 +12,7 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +49,15 @@ def first_recent(place: int, chunk: int) -> int:
     It hangs on the place alone, so that every process begins with the same ones.
     """
     return max(0, place // chunk - CHUNKS) * chunk
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The wanted words: which rows hold each and how often; how many of the `size` inside a scope do."""
+
+    postings: Sequence[tuple[Places, Floats]]
+    held: Floats
+    size: int
 
 
 class Recent:
@@ -98,30 +108,26 @@ class Recent:
         with self._lock:
             inside = self._inside(scope)
             rows = np.flatnonzero(inside)
-            postings = [self._posting(word) for word in sought.words]
-            held = np.array([np.count_nonzero(inside[places]) for places, _ in postings], np.float32)
-            size = len(rows)
-            usual = np.ones(size, np.bool_)
-            if size > self._each:
+            usual = np.ones(len(rows), np.bool_)
+            words = self._wanted(sought.words, inside)
+            if len(rows) > self._each:
                 sample = _sample(rows, min(self._each, _USUAL))
-                candidates = self._candidates(sought, inside, postings, held, size)
+                candidates = self._candidates(sought, inside, words)
                 rows = np.union1d(sample, candidates[inside[candidates]])
                 usual = np.isin(rows, sample, assume_unique=True)
-            return self._told(sought, rows, usual, postings, held, size)
+            return self._told(sought, rows, usual, words)
 
-    def _told(
-        self,
-        sought: Sought,
-        rows: Places,
-        usual: Mask,
-        postings: Sequence[tuple[Places, Floats]],
-        held: Floats,
-        size: int,
-    ) -> Field:
+    def _wanted(self, words: Sequence[str], inside: Mask) -> _Wanted:
+        postings = [self._posting(word) for word in words]
+        held = [np.count_nonzero(inside[places]) for places, _ in postings]
+        return _Wanted(postings, np.array(held, np.float32), int(np.count_nonzero(inside)))
+
+    def _told(self, sought: Sought, rows: Places, usual: Mask, words: _Wanted) -> Field:
+        """The field of some rows, of which the `usual` ones are a fair sample."""
         places = np.full(self._size + 1, -1, np.int64)  # a neighbour -1 looks up the last one
         places[rows] = np.arange(len(rows))
-        counts = np.zeros((len(postings), len(rows)), np.float32)
-        for line, (posted, often) in zip(counts, postings, strict=True):
+        counts = np.zeros((len(words.postings), len(rows)), np.float32)
+        for line, (posted, often) in zip(counts, words.postings, strict=True):
             at = places[posted]
             line[at[at >= 0]] = often[at >= 0]
         start, end = (each.encode() for each in sought.told_in())
@@ -137,34 +143,25 @@ class Recent:
             self._named(sought.words)[self._of("speaker")[rows]],
             (occurred >= start) & (occurred < end),
             usual,
-            held,
-            size,
+            words.held,
+            words.size,
         )
 
-    def _candidates(
-        self,
-        sought: Sought,
-        inside: Mask,
-        postings: Sequence[tuple[Places, Floats]],
-        held: Floats,
-        size: int,
-    ) -> Places:
+    def _candidates(self, sought: Sought, inside: Mask, words: _Wanted) -> Places:
         """The rows inside that most speaks for by words or by vectors, and their neighbours wherever."""
-        found = [self._by_words(inside, postings, held, size)]
+        found = [self._by_words(inside, words)]
         if sought.vector and (matrix := self._matrix(sought.vector)):
             found.append(matrix.nearest(sought.vector[1], inside, MEANING_DEPTH)[0])
         rows = np.concatenate(found)
         beside = np.concatenate([rows, self._of("before")[rows], self._of("after")[rows]])
         return np.asarray(beside[beside >= 0], np.int64)
 
-    def _by_words(
-        self, inside: Mask, postings: Sequence[tuple[Places, Floats]], held: Floats, size: int
-    ) -> Places:
+    def _by_words(self, inside: Mask, words: _Wanted) -> Places:
         """The best rows by BM25 in the episode alone."""
         lengths = self._of("lengths")
         norm = K1 * (1 - B + B * lengths / (lengths.mean() or 1.0))
         sums = np.zeros(self._size, np.float32)
-        for (places, often), weight in zip(postings, tells(held, size), strict=True):
+        for (places, often), weight in zip(words.postings, tells(words.held, words.size), strict=True):
             sums[places] += weight * often * (K1 + 1) / (often + norm[places])
         sums[~inside] = 0
         found = np.flatnonzero(sums)
