@@ -32,6 +32,7 @@ _LINE = re.compile(r"^\[(\d+)\] person, [^\n]*?: (The [^\n]+?since \d+)", re.MUL
 _CONFIG = """
 [models]
 extraction = "lm"
+daily_tokens = 0
 [models.endpoint.lm]
 url = "http://127.0.0.1:{port}/v1"
 model = "stub"
