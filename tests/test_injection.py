@@ -492,6 +492,27 @@ def test_the_door_tells_first_what_was_used_confirmed_or_is_young(tmp_path: Path
         assert set(told) == {old, used, confirmed, young}
 
 
+def test_of_more_than_anybody_would_read_the_door_still_tells_the_best(tmp_path: Path) -> None:
+    clock = StillClock()
+    with opened(tmp_path, clock) as service:
+        kept, used, plain = tell_all(
+            service, ("Lamps are blue", "Ropes are hemp", "Oars are ash"), kind="decision"
+        )
+        service.remember("The slipway is closed", kind="state")
+        clock.pass_days(300)
+        service.keep(kept)
+        with service.store.write() as tx:
+            given = {"memory": used, "profile": "personal", "keep": False, "uses": 9,
+                     "last_used": instant(clock())}  # fmt: skip
+            service.store.accounts.take_in(tx, given)
+        tell_all(service, (f"Buoy {number} is red" for number in range(600)), kind="decision")
+        liked = service.remember("Answer in Portuguese", kind="preference").id
+        state = service.remember("The crane is broken", kind="state").id
+        told = door(service, "personal")
+        assert told[:4] == [kept, used, state, liked]
+        assert len(told) == 12 and plain not in told
+
+
 def test_what_is_about_another_code_base_is_not_told_at_the_door(words_only: Service) -> None:
     own, other = (EntityRef(name, kind="repository") for name in ("example/atlas", "example/kestrel"))
     remember = words_only.remember

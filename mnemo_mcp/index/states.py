@@ -109,6 +109,12 @@ class States:
         """How many episodes support a row."""
         return int(self._cited[row])
 
+    def histories(self, rows: Rows) -> tuple[Rows, Rows, npt.NDArray[np.uint16]]:
+        """Since when rows hold, when anything was learned of them last (milliseconds), how many episodes
+        support them.
+        """
+        return self._start[rows], self._changed[rows], self._cited[rows]
+
     def says(self, row: int, part: int) -> bool:
         """Whether a row says why, how, who, where or when (a bit each)."""
         return bool(self._filled[row] & part)

@@ -11,7 +11,7 @@ from typing import Any
 from mnemo_mcp.capture.payload import HookCall, is_command, is_notice
 from mnemo_mcp.index.index import Index
 from mnemo_mcp.index.profile import Scope
-from mnemo_mcp.inject.door import STANDING, worth_telling
+from mnemo_mcp.inject.door import STANDING, likeliest, worth_telling
 from mnemo_mcp.inject.render import BLOCKS, Block, Count, block
 from mnemo_mcp.inject.sessions import enter
 from mnemo_mcp.ledger.accounts import Heard, Injection
@@ -132,8 +132,12 @@ class Injector:
         index = self._index.profile(occasion.profile)
         with index.lock:
             scope = index.inside(Scope(occasion.projects, frozenset(STANDING)))
-            rows = (scope & index.states.having(occasion.now, Status.CURRENT)).nonzero()[0]
-            memories = [index.memory(int(row)) for row in rows]
+            standing_now = scope & index.states.having(occasion.now, Status.CURRENT)
+            rows = standing_now.nonzero()[0]
+            likely = likeliest(index.states, rows, occasion.now, self._oldest_state(occasion)).tolist()
+            known = (index.row(each) for each in self._store.accounts.valued(occasion.profile))
+            valued = [row for row in known if row is not None and standing_now[row]]
+            memories = [index.memory(row) for row in dict.fromkeys([*likely, *valued])]
         memories = [each for each in memories if self._tellable(each, occasion)]
         standing = self._store.accounts.standing(each.id for each in memories)
         return worth_telling(memories, standing, occasion.project, occasion.now)
@@ -145,8 +149,10 @@ class Injector:
         """A state grows old: after its life span it is told only when somebody asks."""
         if memory.claim.kind is not Kind.STATE:
             return True
-        oldest = moment(occasion.now) - timedelta(days=self._budgets.state_days)
-        return memory.valid_from >= instant(oldest)
+        return memory.valid_from >= self._oldest_state(occasion)
+
+    def _oldest_state(self, occasion: Occasion) -> Instant:
+        return instant(moment(occasion.now) - timedelta(days=self._budgets.state_days))
 
     def _say(
         self, tx: Connection, call: HookCall, occasion: Occasion, found: Candidates, nothing: str

@@ -264,6 +264,15 @@ class Accounts:
             ).fetchall()
         return {row[0]: Standing(bool(row[1]), *row[2:]) for row in rows}
 
+    def valued(self, profile: str) -> list[str]:
+        """The ids of the memories that a person keeps or that were used."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT memory FROM standing WHERE profile = ? AND (keep OR uses > 0) ORDER BY memory",
+                (profile,),
+            ).fetchall()
+        return [row[0] for row in rows]
+
     def marked(self) -> list[dict[str, object]]:
         """What stands of every memory that was kept, used or missed."""
         with self._database.read() as connection:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from math import exp, log1p
 
-_BASE_DAYS = 56.0  # one telling, no use: R falls to 0.2 after 90 days and to 0.05 after 168
+BASE_DAYS = 56.0  # one telling, no use: R falls to 0.2 after 90 days and to 0.05 after 168
 _FROM_USES = 2.0
 
 
 def retained(days: float, confirmations: int = 1, uses: int = 0) -> float:
     """What is left `days` after the last telling or use, 0..1; a time yet to come counts as now."""
-    strength = _BASE_DAYS * (max(1, confirmations) + _FROM_USES * log1p(max(0, uses)))
+    strength = BASE_DAYS * (max(1, confirmations) + _FROM_USES * log1p(max(0, uses)))
     return exp(-max(0.0, days) / strength)
