@@ -103,7 +103,10 @@ class Postings:
 
     def weight(self, word: str) -> float:
         """How much a word tells (idf): the rarer the more."""
-        known = self.frequency(word)
+        return self.telling(self.frequency(word))
+
+    def telling(self, known: int) -> float:
+        """How much a word tells that so many documents hold."""
         return math.log(1 + (self._filled + self._background - known + 0.5) / (known + 0.5))
 
     def holds(self, word: str, doc: int) -> bool:
@@ -171,7 +174,7 @@ class Postings:
         Once so many documents score more than all words to come could give together, or so long lists have
         been gone through, no further document is taken in.
         """
-        gains = [(K1 + 1) * self.weight(word) for _, word in asked]
+        gains = [(K1 + 1) * self.telling(many) for many, _ in asked]
         to_come = np.cumsum(gains[::-1])[::-1].tolist()
         everywhere = bool(allowed.all())
         found = gone_through = 0

@@ -225,7 +225,7 @@ class ProfileIndex:
 
     def is_name(self, word: str) -> bool:
         """Whether a folded word is written like a name somewhere, or is an entity's."""
-        return self._written[word] > 0
+        return self._written.get(word, 0) > 0
 
     def words_of(self, row: int) -> Sequence[str]:
         """The words a row is found by."""

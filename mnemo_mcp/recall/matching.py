@@ -30,7 +30,7 @@ class QuestionWords:
     def __init__(self, index: ProfileIndex, question: Question) -> None:
         words = question.words
         seen = [index.postings.frequency(word) for word in words]
-        self._weights = np.array([index.postings.weight(word) for word in words], np.float32)
+        self._weights = np.array([index.postings.telling(each) for each in seen], np.float32)
         self._total = float(self._weights.sum()) or 1.0
         self._rare = [each <= max(2, len(index) // _RARE_SHARE) for each in seen]
         self._name = [index.is_name(word) for word in words]

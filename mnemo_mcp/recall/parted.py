@@ -30,7 +30,7 @@ def parted(text: str) -> list[Word]:
     for match in _WORD.finditer(text):
         lowered = match[0].lower().replace("’", "'").removesuffix("'s").removesuffix("-ci")
         start = match.start()
-        if (parts := _APART.fullmatch(lowered)) and parts[1] in table.PARTICLES:
+        if "'" in lowered and (parts := _APART.fullmatch(lowered)) and parts[1] in table.PARTICLES:
             found.append(Word(parts[1], start, start + len(parts[1]), False))
             start += len(parts[1]) + 1
             lowered = parts[2]
