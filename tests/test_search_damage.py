@@ -15,8 +15,11 @@ from searching import QUESTIONS, Trigrams, World, in_parallel, later, talk
 
 from mnemo_mcp.errors import Refused, StoreDamaged, StoreError
 from mnemo_mcp.memory import Operation
+from mnemo_mcp.search.field import Field, Sought
 from mnemo_mcp.search.projection import Projection
+from mnemo_mcp.search.recent import Recent
 from mnemo_mcp.search.relay import Relay
+from mnemo_mcp.search.scope import Scope
 from mnemo_mcp.search.tables import EPISODES, MEMORIES
 
 
@@ -93,6 +96,26 @@ def test_older_episodes_are_held_as_far_as_there_is_room(long: Long) -> None:
     long.level()
     recent = small.recent()
     assert recent and recent.bytes < 0.04 * 2**20, "it grew on and on"
+
+
+def test_what_is_read_meanwhile_is_neither_missed_nor_found_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = talk(world, 120)
+    world.level()
+    world.chunk = 4
+    world.open()
+    asked = Recent.field
+
+    def overtaken(recent: Recent, sought: Sought, scope: Scope) -> tuple[Field, int]:
+        found = asked(recent, sought, scope)
+        world.projection.reach_back()
+        return found
+
+    monkeypatch.setattr(Recent, "field", overtaken)
+    for _ in range(30):
+        ids = [hit.id for hit in world.find("turbine of unit 27", limit=200)]
+        assert ids[0] == said[27].id and len(set(ids)) == len(ids)
 
 
 def test_episodes_reached_for_bring_what_was_said_before_and_after(long: Long) -> None:

@@ -58,9 +58,9 @@ def search_episodes(
     if recent is None:
         return []
     sought = Sought(wanted, vector, period)
-    field = recent.field(sought, scope)
-    if recent.first:
-        condition = f"number < {recent.first} AND {scope.sql()}"
+    field, first = recent.field(sought, scope)
+    if first:
+        condition = f"number < {first} AND {scope.sql()}"
         found = projection.read(EPISODES, lambda table: older(table, sought, condition), None)
         field = field.joined(found) if found else field
     return _best(field, weigh(field, vector_weight), limit) if len(field) else []

@@ -103,8 +103,10 @@ class Recent:
                 self._set_vectors(part, np.arange(begun, self._size))
                 self.first = int(part["number"][0].as_py()) if start else first
 
-    def field(self, sought: Sought, scope: Scope) -> Field:
-        """What is inside a scope, with what it holds of the wanted words and how near it is."""
+    def field(self, sought: Sought, scope: Scope) -> tuple[Field, int]:
+        """What is inside a scope, with what it holds of the wanted words and how near it is; and the number
+        from which on everything was looked at.
+        """
         with self._lock:
             inside = self._inside(scope)
             rows = np.flatnonzero(inside)
@@ -115,7 +117,7 @@ class Recent:
                 candidates = self._candidates(sought, inside, words)
                 rows = np.union1d(sample, candidates[inside[candidates]])
                 usual = np.isin(rows, sample, assume_unique=True)
-            return self._told(sought, rows, usual, words)
+            return self._told(sought, rows, usual, words), self.first
 
     def _wanted(self, words: Sequence[str], inside: Mask) -> _Wanted:
         postings = [self._posting(word) for word in words]
