@@ -98,6 +98,23 @@ def test_older_episodes_are_held_as_far_as_there_is_room(long: Long) -> None:
     assert recent and recent.bytes < 0.04 * 2**20, "it grew on and on"
 
 
+def test_without_any_room_the_newest_are_held_and_seldom_read_anew(world: World) -> None:
+    talk(world, 120)
+    world.level()
+    dims = {each.id: each.dims for each in world.encoders}
+    world.projection = Projection(world.folder, dims, clock=later, chunk=4, memory_mib=0)
+    world.relay = Relay(world.store, world.projection, lambda: world.encoders)
+    held, read_anew = world.projection.recent(), 0
+    assert held and not world.projection.reach_back()
+    for number in range(40):
+        world.say(f"The lock of pier {number} is open.")
+        world.level()
+        assert world.find(f"lock of pier {number}")[0].words_rank == 1
+        read_anew += world.projection.recent() is not held
+        held = world.projection.recent()
+    assert 0 < read_anew <= 10
+
+
 def test_what_is_read_meanwhile_is_neither_missed_nor_found_twice(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

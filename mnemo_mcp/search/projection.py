@@ -50,7 +50,6 @@ _INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES = 256 * 2**20, 64 * 2**20  # LanceDB's
 _CODE = re.compile(r"(?:os error |Errno |code: )(\d+)")
 _OUTER = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 _OUTER |= {errno.ENOMEM, errno.EIO}
-_OVERFULL = 1.25  # times what may be held of episodes in RAM, until it is read anew
 _T = TypeVar("_T")
 
 
@@ -167,7 +166,7 @@ class Projection:
                 merge.execute(batch, on_bad_vectors="null")
             if table == EPISODES and self._recent is not None:
                 self._recent.take(batch)
-                if self._recent.bytes > _OVERFULL * self._memory_bytes:
+                if self._recent.outgrows(self._memory_bytes):
                     self._recent = None  # read anew without the oldest
 
     def remove(self, table: Table, ids: Iterable[str]) -> None:

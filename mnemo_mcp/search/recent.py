@@ -33,6 +33,7 @@ WORDS_DEPTH, MEANING_DEPTH = 200, 100
 _USUAL = 2_048  # rows that show what is usual among more than can all be weighed
 _STRETCH = 64
 _POSTING_BYTES, _ROW_BYTES = 6, 320
+_OVERFULL = 1.25
 _AT_ONCE = 256  # older rows taken while a search waits, some twenty milliseconds
 
 _STRINGS = ("profile", "project", "session", "speaker")
@@ -66,6 +67,7 @@ class Recent:
     def __init__(self, first: int, chunk: int = CHUNK_EPISODES) -> None:
         self.first = first
         self._each = (CHUNKS + 1) * chunk  # so many rows are all weighed
+        self._most_read = self._each + chunk
         self._lock = threading.Lock()
         self._size = self._posted = 0
         self._places: dict[str, int] = {}
@@ -82,6 +84,10 @@ class Recent:
         """About how much RAM it takes."""
         dims = sum(matrix.dims for matrix in self._vectors.values())
         return self._size * (_ROW_BYTES + dims + dims // 8) + self._posted * _POSTING_BYTES
+
+    def outgrows(self, memory: float) -> bool:
+        """Whether it takes far more than so many bytes, and would not if it were read anew."""
+        return self._size > self._most_read and self.bytes > _OVERFULL * memory
 
     def take(self, batch: Any) -> None:
         """Hold the rows of an arrow table from `first` on; of those held already the vectors change."""
