@@ -16,8 +16,9 @@ import pytest
 from person import CODEX, SETTINGS, Person
 from product import ROOT
 
-from mnemo_mcp.clients import ours
+from mnemo_mcp.clients import files, ours
 from mnemo_mcp.clients.entries import Original
+from mnemo_mcp.clients.exchange import exchange
 from mnemo_mcp.clients.files import replace
 from mnemo_mcp.clients.json_entries import JsonServers
 
@@ -257,6 +258,25 @@ def test_last_word_of_another_program_is_never_lost(tmp_path: Path) -> None:
             replace(file, before, json.dumps({**json.loads(before), "ours": True}).encode())
         other.join()
         assert json.loads(file.read_text())["n"] == 30
+
+
+@pytest.mark.parametrize("times", range(1, 6))
+def test_what_another_program_writes_at_every_step_is_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text("0")
+    written = iter(range(1, times + 1))
+
+    def crossed(one: Path, other: Path) -> bool:
+        if number := next(written, None):
+            file.with_suffix(".other").write_text(str(number))
+            file.with_suffix(".other").replace(file)
+        return exchange(one, other)
+
+    monkeypatch.setattr(files, "exchange", crossed)
+    assert not replace(file, b"0", b"ours")
+    assert file.read_text() == str(times)
 
 
 def test_full_disk_leaves_what_works(person: Person) -> None:

@@ -198,11 +198,16 @@ def _put(fresh: Path, path: Path, before: bytes | None, after: bytes) -> bool:
     elif not exchange(fresh, path):
         fresh.replace(path)
     elif fresh.read_bytes() != before:
-        exchange(fresh, path)
-        if fresh.read_bytes() != after:  # and somebody wrote once more
-            exchange(fresh, path)
+        _give_back(fresh, path, after)
         return False
     return True
+
+
+def _give_back(fresh: Path, path: Path, put: bytes) -> None:
+    """Put back what somebody wrote, and whatever they write meanwhile, until nothing but `put` was there."""
+    newest = fresh.read_bytes()
+    while exchange(fresh, path) and (taken := fresh.read_bytes()) != put:
+        put, newest = newest, taken
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
