@@ -212,17 +212,13 @@ class Distilling:
     state_days: float = 7.0  # after these a state that was told of the moment is past
 
 
-EPISODES_MIB = 192.0
-"""RAM for episodes: some hundred thousand of a hundred words each, with vectors of two encoders."""
-
-
 @dataclass(frozen=True, slots=True)
 class Daemon:
     """The life of the resident process."""
 
     idle_seconds: float = 4 * 3600.0
     maintenance_seconds: float = 60.0
-    episodes_mib: float = EPISODES_MIB  # what finds no room in RAM is looked up on disk, far more slowly
+    episodes_mib: float = 192.0  # of RAM; others are looked up on disk, far more slowly
     keep_versions_seconds: float = 60.0  # LanceDB: a reader whose version went is served the newest
 
 

@@ -149,16 +149,15 @@ class Upkeep:
             return self._encoders.serving()
         return self._encoders.ready_encoders()
 
-    def reach_back(self) -> bool:
-        """Hold more of the older episodes in RAM; False where there is nothing to be gained."""
+    def reach_back(self) -> None:
+        """Hold more of the older episodes in RAM, as far as there is room."""
         with self._carrying:
             try:
-                return self._tables()[0].reach_back()
+                self._tables()[0].reach_back()
             except StoreDamaged as error:
                 self._rebuild(self._projection, error)
             except StoreError as error:
                 self._problem = str(error)
-            return False
 
     def moving(self) -> str:
         """How far a change of encoders is, in words; empty where there is none."""

@@ -7,6 +7,7 @@ no second record that could disagree, and an emptied folder is one that starts a
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import shutil
@@ -40,7 +41,6 @@ from mnemo_mcp.search.tables import (
     worn,
 )
 from mnemo_mcp.search.trouble import PassedOver, Translated
-from mnemo_mcp.settings import EPISODES_MIB
 from mnemo_mcp.times import Clock, system_clock
 
 Found = list[tuple[str, float]]
@@ -71,7 +71,7 @@ class Projection:
         encoders: Mapping[str, int],
         clock: Clock = system_clock,
         chunk: int = CHUNK_EPISODES,
-        memory_mib: float = EPISODES_MIB,
+        memory_mib: float = math.inf,
     ) -> None:
         self._remote = "://" in str(folder)
         self._folder = Path(folder).absolute()
