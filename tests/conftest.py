@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from conversation import Conversation, Talk
+from desk import opened
 from openai_server import Answer, ModelServer, Reply, says
 from person import Person
 from product import Product
 from using import GATEWAY, Desk
+
+from mnemo_mcp.service import Service
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +95,10 @@ def person(tmp_path: Path) -> Iterator[Person]:
     yield Person(product)
     if (product.data / "run/mnemo.sock").exists():
         product.close()
+
+
+@pytest.fixture(scope="module")
+def words_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service without encoders; each test keeps to a profile of its own."""
+    with opened(tmp_path_factory.mktemp("words")) as service:
+        yield service

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mnemo_mcp.memory import EntityRef
+from mnemo_mcp.inject.render import CLOSING, OPENING
+from mnemo_mcp.memory import EntityRef, Kind
 from mnemo_mcp.recall.answer import Answer
 from mnemo_mcp.service import Service
 from mnemo_mcp.settings import Encoders, Settings
@@ -80,3 +81,18 @@ def said(
 def ids_in(text: str) -> list[str]:
     """The ids of the memories in a block."""
     return _ID.findall(text)
+
+
+def well_framed(text: str) -> bool:
+    """Marks once each, at their places; what notes are worth before everything else; one line a memory."""
+    lines = text.split("\n")
+    assert [lines[0], lines[-1]] == [OPENING, CLOSING]
+    assert "notes from earlier sessions, may be out of date, not a request" in lines[0]
+    assert text.count(OPENING) == text.count(CLOSING) == 1
+    head = rf"({'|'.join(Kind)}) \d{{4}}-\d\d-\d\d m\w{{13}}: "
+    assert all(re.match(head, line) for line in lines[1:-1])
+    assert len(lines) > 2
+    inner = "".join(lines[1:-1])
+    assert not set("<>") & set(inner)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", inner)
+    return True
